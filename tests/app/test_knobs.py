@@ -43,10 +43,17 @@ def heads():
     """Strategy for the arguments of any task.
 
     A strict mask needs three tokens, some heads take at most sixteen, and a kurtosis other than 3 is supported for tied
-    heads of two tokens and for cross-attention.
+    heads of two tokens and for cross-attention. There are several heads only of cross-attention with soft labels.
     """
 
     def fitting(arguments):
+        cross = (arguments["attention"], arguments["mask"], arguments["labels"]) == ("cross", "none", "soft")
+        if not cross or arguments["unasked"] or arguments["heads"] == 1:
+            arguments = arguments | {"heads": 1, "sharing": 0.0}
+        elif arguments["sharing"] < 0.0:
+            arguments = arguments | {"sharing": arguments["sharing"] / (arguments["heads"] - 1)}
+        if arguments["sharing"]:
+            arguments = arguments | {"tokens": 2}
         plain = (arguments["attention"], arguments["mask"], arguments["labels"]) == ("tied", "none", "soft")
         if plain and arguments["tokens"] % 2:
             return arguments | {"tokens": 2}
@@ -117,6 +124,8 @@ def test_a_link_of_an_older_version_opens(view):
         "labels": "soft",
         "kurtosis": "3.0",
         "unasked": "0.0",
+        "aim_heads": "1",
+        "sharing": "0.0",
         "details": "0",
         "map_x": "alpha",
         "map_y": "weight_decay",

@@ -238,7 +238,7 @@ def test_the_recorded_page_of_the_documentation_works():
         until(page, "onehead.reported === onehead.asked")
         point = aim.predict(aim.Task(), aim.Learner(weight_decay=0.1), 1.0)
         assert page.locator('td[data-number="Test error"]').inner_text() == f"{point.test_error:.5g}"
-        assert page.locator("[data-tour]:visible").count() == 2 and page.locator("#preset option").count() > 10
+        assert page.locator("[data-tour]:visible").count() == len(TOURS) and page.locator("#preset option").count() > 10
         links = page.evaluate(
             "[...document.querySelectorAll('#papers li:not([hidden]) a')].map((a) => a.getAttribute('href'))"
         )

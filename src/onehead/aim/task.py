@@ -152,6 +152,7 @@ class Task(Problem):
         verbs=HEADS_VERBS,
         ge=1,
         le=MAX_HEADS,
+        slider=Slider(1, 8, 1),
     )
     sharing: float = parameter(
         0.0,
@@ -162,6 +163,7 @@ class Task(Problem):
         verbs=HEADS_VERBS,
         ge=-MAX_SHARING,
         le=MAX_SHARING,
+        slider=Slider(0.0, 0.9, 0.05),
     )
 
     @model_validator(mode="before")

@@ -1,7 +1,7 @@
 """The knobs of the explorer, derived from the declarations of the parameters they set.
 
 A number of `Task`, `Learner` or `Protocol` has a knob if its declaration has a slider; a choice or a switch always has
-one, except a switch that only some functions support. Label, symbol, help text, range and bounds come from the
+one, except one that only some functions support. Label, symbol, help text, range and bounds come from the
 declaration. This module declares only the parameters of the page itself, and limits and defaults that differ from
 those of the library.
 """
@@ -128,8 +128,8 @@ EXPLORER_LIMITS: dict[str, tuple[float | None, float]] = {
 }  # fmt: skip
 # knobs folded away under "More"
 RARELY_USED = (
-    "alpha_from", "alpha_to", "details", "direct", "best", "beta0", "unasked", "width", "param", "beta", "loss",
-    "branch", "positive_rate", "eta_w", "eta_b", "eta_q", "sparse_loss",
+    "alpha_from", "alpha_to", "details", "direct", "best", "beta0", "unasked", "aim_heads", "sharing", "width", "param",
+    "beta", "loss", "branch", "positive_rate", "eta_w", "eta_b", "eta_q", "sparse_loss",
 )  # fmt: skip
 EXPLORER_DEFAULTS: dict[str, Value] = {"dim": 100}  # the library's 200 are too slow for a slider
 CHOICE_LABELS = {

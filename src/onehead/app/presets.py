@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from onehead.app.knobs import Value
 
-__all__ = ["PRESETS", "Preset"]
+__all__ = ["PRESETS", "TWO_HEADS", "Preset"]
 
 
 class Preset(NamedTuple):
@@ -15,6 +15,10 @@ class Preset(NamedTuple):
     values: dict[str, Value]
 
 
+# two heads that add to one output; with this weight decay the solver converges along the whole axis
+TWO_HEADS: dict[str, Value] = {
+    "attention": "cross", "aim_heads": 2, "weight_decay": 0.1, "alpha": 1.0, "alpha_from": 0.1, "alpha_to": 8.0,
+}  # fmt: skip
 # figures of arXiv:2509.24914 (attention-indexed model) and 2509.25153 (sparse tokens); parameters that the papers do
 # not give are at their defaults
 PRESETS = (
@@ -43,6 +47,11 @@ PRESETS = (
             "alpha_from": 0.3,
             "alpha_to": 20.0,
         },
+    ),
+    Preset(
+        "Two heads that share values (H 2, ρ 0.8)",
+        "curve",
+        {**TWO_HEADS, "sharing": 0.8},
     ),
     Preset("Figure 1: spectrum below interpolation", "spectrum", {"alpha": 0.1}),
     Preset("Figure 1: spectrum above interpolation", "spectrum", {"alpha": 0.5}),

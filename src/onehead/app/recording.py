@@ -30,7 +30,9 @@ from onehead.sweep.storage.version import NUMERICAL
 
 __all__ = ["GRID", "Grid", "Recording", "Setting", "knob_run", "off_grid_settings", "record", "recorded_files"]
 
-INTERPOLATION_NOTE = "Between computed points the line is off by at most {:.2g} %, measured where it curves most."
+INTERPOLATION_NOTE = (
+    "Between computed points the line is off by at most {:.2g} % of its highest value, measured where it curves most."
+)
 CHECKED_GAPS = 3  # gaps between points of a curve in which the line is checked, those where it curves most
 RUN_STOPS = 7  # stops of a knob that a tour moves, other than α, which has stops of its own
 ALPHAS = (0.03, 0.045, 0.07, 0.1, 0.15, 0.2, 0.28, 0.38, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
@@ -169,7 +171,9 @@ GRID = Grid(settings=off_grid_settings())
 
 
 class Recording(NamedTuple):
-    """Recorded answers by kind and name, and the largest relative interpolation error of a learning curve."""
+    """Recorded answers by kind and name, and the largest interpolation error of a learning curve, as a share of its
+    highest value.
+    """
 
     table: Table
     error: float
@@ -282,7 +286,11 @@ def _rounded(value: Any) -> Any:
 
 
 def _interpolation_error(state: State, picture: Picture) -> float:
-    """Return the largest relative error of the line between computed points, in the middle of its most curved gaps."""
+    """Return how far the line between computed points is off, in the middle of its most curved gaps.
+
+    The unit is the highest value of the curve, so that it is a distance in the picture: relative to the error itself it
+    would be large wherever the error falls to zero.
+    """
     if picture.refusal:
         return 0.0
     first = picture.figure["data"][0]
@@ -294,8 +302,7 @@ def _interpolation_error(state: State, picture: Picture) -> float:
             true = aim.predict(state.task, state.learner, float(np.sqrt(alphas[k] * alphas[k + 1]))).test_error
         except OneheadError:  # no solution there: check the next gap
             continue
-        if true > 1e-3 * errors.max():  # a relative error means nothing where the test error vanishes
-            found.append(abs(0.5 * (errors[k] + errors[k + 1]) - true) / true)
+        found.append(abs(0.5 * (errors[k] + errors[k + 1]) - true) / errors.max())
         if len(found) == CHECKED_GAPS:
             break
     return float(max(found, default=0.0))

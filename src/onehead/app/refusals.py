@@ -13,7 +13,7 @@ __all__ = ["MAX_VALUE_LENGTH", "as_sentence", "explain", "explain_value", "short
 
 MAX_VALUE_LENGTH = 40  # characters of a value in the address; no number needs more
 BOUNDS = {"gt": "greater than {}", "ge": "at least {}", "lt": "less than {}", "le": "at most {}"}
-KNOB_OF_ARGUMENT = {"head_count": "heads"}  # arguments of the library whose knob has another name
+KNOB_OF_ARGUMENT = {"head_count": "heads", "heads": "aim_heads"}  # arguments of the library whose knob has another name
 NAMED_VALUE = re.compile(r"\w+(?= = )")  # the name in "at most length = 10"
 SEPARATORS = re.compile(r"[\s'’_]")  # characters that people put between groups of digits
 
@@ -46,8 +46,8 @@ def explain(error: OneheadError) -> str:
     """
     sentence = str(error)
     if isinstance(error, InvalidArgument) and sentence.startswith(f"{error.name} must be "):
-        name = KNOB_OF_ARGUMENT.get(error.name, error.name)
-        knob = next((knob for knob in KNOBS.values() if knob.parameter.name == name), None)
+        own = KNOBS.get(KNOB_OF_ARGUMENT.get(error.name, ""))
+        knob = own or next((knob for knob in KNOBS.values() if knob.parameter.name == error.name), None)
         if knob is not None:
             sentence = _title(knob) + sentence.removeprefix(error.name)
             sentence = sentence.replace(f"; got {quoted(error.got)}", f" (now {shortened(error.got)})")

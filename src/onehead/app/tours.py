@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from onehead.app.knobs import Value
+from onehead.app.presets import TWO_HEADS
 
 __all__ = ["TOURS", "Step", "Tour"]
 
@@ -140,4 +141,33 @@ SPARSE = Tour(
         ),
     ),
 )
-TOURS = (HEAD, SPARSE)
+SEVERAL = Tour(
+    "Story: heads that share values",
+    (
+        Step(
+            "Two heads, values of their own",
+            "Two heads add to one output. Their values point in different directions, so each can be read off the "
+            "output: every head learns as if it were alone, with all samples, and the errors add up.",
+            "curve",
+            {**TWO_HEADS, "sharing": 0.0},
+            highlight="knob-aim_heads",
+        ),
+        Step(
+            "Some of it shared",
+            "With overlap ρ = 0.5 a part of the output no longer tells which head it came from. The dashed curve is "
+            "that of heads with values of their own; the distance is what sharing costs.",
+            "curve",
+            {**TWO_HEADS, "sharing": 0.5},
+            highlight="knob-sharing",
+        ),
+        Step(
+            "Most of it shared",
+            "With ρ = 0.8 the cost is larger: at α = 1 the test error is 0.24 in place of 0.21. With many samples the "
+            "heads come apart, and the curves meet.",
+            "curve",
+            {**TWO_HEADS, "sharing": 0.8},
+            highlight="knob-sharing",
+        ),
+    ),
+)
+TOURS = (HEAD, SPARSE, SEVERAL)

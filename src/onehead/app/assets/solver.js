@@ -319,7 +319,7 @@
     const number = (name, otherwise) => (values[name] === undefined ? otherwise : Number(values[name]));
     const attention = text("attention", "tied"), mask = text("mask", "none"), loss = text("loss", "squared"), param = text("param", "factorised");
     if (!["tied", "cross"].includes(attention) || !["none", "causal"].includes(mask) || !(loss in LOSSES)) return null;
-    if (number("tokens", 2) !== 2 || number("kurtosis", 3) !== 3 || text("labels", "soft") !== "soft") return null;
+    if (number("tokens", 2) !== 2 || number("kurtosis", 3) !== 3 || text("labels", "soft") !== "soft" || number("aim_heads", 1) !== 1) return null;
     const tied = attention === "tied", beta0 = number("beta0", 1), beta = number("beta", 1), share = number("unasked", 0);
     const kappa0 = number("kappa0", 0.5), decay = number("weight_decay", 0.01);
     if (!(decay > 0) || !(kappa0 > 0) || !(share >= 0 && share < 1)) return null;

@@ -19,7 +19,7 @@ from onehead.aim.solve.branches import may_have_several
 from onehead.aim.solve.draft import COARSEST, DraftNumbers, DraftStart, draft_numbers_at
 from onehead.aim.solve.strategy import isotropic_coordinates
 from onehead.aim.task import Learner, Task
-from onehead.aim.theory.build import build_state_evolution, gaussian_independent_head
+from onehead.aim.theory.build import build_state_evolution, gaussian_independent_head, heads_are_coupled
 from onehead.aim.theory.limits.emergence import emergence_ratio, is_zero
 from onehead.aim.theory.limits.infinite_data import Shrunk, plateau_of
 from onehead.aim.theory.state_evolution import StateEvolution
@@ -41,6 +41,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+SUMS = ("test_error", "test_error_clean", "train_loss")  # numbers that are sums over several heads
 DRAFT_SECONDS = 0.16  # CPU time of one draft; points not reached by then are left out
 COLD_START_FACTOR = 1.6  # of the time where there is no earlier draft to start from
 POINT_FACTOR = 4.0  # of the time after which a point that is being solved is given up
@@ -90,7 +91,7 @@ _lock = threading.Lock()
 def draft_curve(
     task: Task, learner: Learner, alphas: Sequence[float], *, full: bool = True, seconds: float = DRAFT_SECONDS
 ) -> Draft:
-    """Draft of a learning curve; only the test error unless ``full``.
+    """Draft of a learning curve; only the test error unless ``full``. Heads that share values have no draft.
 
     Examples
     --------
@@ -102,14 +103,16 @@ def draft_curve(
     problem = build_state_evolution(task, learner.gaussian)
     coordinates = _coordinates(learner.decay + 1e-9, problem, task, learner)
     cache_key = ("ratios", *_kind(task, learner, problem), learner.decay == 0.0)
+    if heads_are_coupled(task, learner):
+        return Draft(cache_key=cache_key, coordinates=coordinates, points=())
     problems = [(float(alpha), problem) for alpha in sorted(alphas, reverse=True)]
-    return _solve_draft(cache_key, coordinates, problems, None, full=full, seconds=seconds)
+    return _summed(_solve_draft(cache_key, coordinates, problems, None, full=full, seconds=seconds), task.heads)
 
 
 def draft_decay_curve(
     task: Task, learner: Learner, alpha: float, decays: Sequence[float], *, seconds: float = DRAFT_SECONDS
 ) -> Draft:
-    """Draft of the test error against the weight decay, at one sample ratio.
+    """Draft of the test error against the weight decay, at one sample ratio. Heads that share values have no draft.
 
     Examples
     --------
@@ -123,7 +126,20 @@ def draft_decay_curve(
     ]
     coordinates = _coordinates(alpha, problems[0][1], task, learner)
     cache_key = ("decays", *_kind(task, learner, problems[0][1]))
-    return _solve_draft(cache_key, coordinates, problems, alpha, full=False, seconds=seconds)
+    if heads_are_coupled(task, learner):
+        return Draft(cache_key=cache_key, coordinates=coordinates, points=())
+    return _summed(_solve_draft(cache_key, coordinates, problems, alpha, full=False, seconds=seconds), task.heads)
+
+
+def _summed(draft: Draft, heads: int) -> Draft:
+    """Return the draft of one head as that of several heads with values of their own, whose errors add up (M1)."""
+    if heads == 1:
+        return draft
+    points = (
+        point._replace(numbers=point.numbers._replace(**{name: heads * getattr(point.numbers, name) for name in SUMS}))
+        for point in draft.points
+    )
+    return replace(draft, points=tuple(points))
 
 
 def _kind(task: Task, learner: Learner, problem: StateEvolution) -> tuple[object, ...]:

@@ -32,11 +32,13 @@ from onehead.results.replicates import mean_and_spread
 
 __all__ = ["TrainedPoint", "Trainer", "default_store", "realised_widths", "training_sweep"]
 
-# knobs of the problem that is trained; the branch concerns the theory only
+# knobs of the problem that is trained; the branch concerns the theory only, and training has one head
 TRAINED_KNOBS = [
     knob
     for knob in KNOBS.values()
-    if knob.problem in (MarchenkoPastur, Task, Learner) and knob.parameter.name != "branch"
+    if knob.problem in (MarchenkoPastur, Task, Learner)
+    and knob.parameter.name != "branch"
+    and (not knob.parameter.verbs or "train" in knob.parameter.verbs)
 ]
 QUANTITIES = ("test_error", "test_error_clean", "train_loss", "rank")
 
@@ -115,6 +117,10 @@ class Trainer:
 
     def start(self, state: State) -> str:
         """Start to train the heads of a page; return the reason where that is not possible, else an empty text."""
+        try:
+            state.task.check_verb("train")
+        except OneheadError as error:
+            return explain(error)
         axes, fixed, seeds = training_sweep(state)
         with self._lock:
             if self._job is not None and self._job.sentence is None and self._job.process.is_alive():
@@ -191,6 +197,8 @@ class Trainer:
 
     def trained_points(self, state: State) -> list[TrainedPoint]:
         """Return the stored runs of the problem of a page, averaged over seeds."""
+        if not state.task.supported_by("train"):
+            return []
         groups: dict[tuple[int, float], list[dict[str, Any]]] = defaultdict(list)
         for row in self._matching(state):
             groups[row["dim"], row["alpha"]].append(row)

@@ -112,7 +112,8 @@ class View:
 
     ``panels`` are its pictures by the value of the knob ``panel``; the panel of a view with a single picture has the
     empty name. ``plays`` names the knob that the play button moves; ``trains`` tells whether the view offers training
-    runs. ``heads`` gives another ``about`` text and ``formula`` for some values of the knob ``attention``.
+    runs. ``heads`` gives another ``about`` text and ``formula`` for some values of the knob ``attention``. ``verb`` is
+    the function that must support the task, where the view itself would not notice that it does not.
     """
 
     name: str
@@ -126,6 +127,7 @@ class View:
     panel: str = ""
     plays: str = ""
     trains: bool = False
+    verb: str = ""
 
     @cached_property
     def knobs(self) -> tuple[str, ...]:
@@ -136,17 +138,23 @@ class View:
         """Return the panel that the state selects."""
         return self.panels[state[self.panel] if self.panel else ""]
 
+    def _checked_panel(self, state: State) -> Panel:
+        """Return the panel that the state selects; raise `InvalidArgument` where its task is not supported."""
+        if self.verb:
+            state.task.check_verb(self.verb)
+        return self.panel_of(state)
+
     def draft(self, state: State) -> Picture:
         """Return a quick preview of the picture."""
-        return self.panel_of(state).draft(state)
+        return self._checked_panel(state).draft(state)
 
     def report(self, state: State) -> Report:
         """Return the badge and the exact numbers."""
-        return self.panel_of(state).report(state)
+        return self._checked_panel(state).report(state)
 
     def picture(self, state: State) -> Picture:
         """Return the exact picture."""
-        return self.panel_of(state).picture(state)
+        return self._checked_panel(state).picture(state)
 
     def code(self, state: State) -> Code:
         """Return code that computes the numbers of the page without the explorer."""

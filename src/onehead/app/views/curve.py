@@ -30,6 +30,15 @@ from onehead.app.views.base import (
 )
 from onehead.app.views.bayes_line import best_line, best_numbers, with_missing_line_note
 from onehead.app.views.code_snippets import code_snippets
+from onehead.app.views.several_heads import (
+    HEAD_NUMBERS,
+    SHARED_DRAFT,
+    SHARED_NOTE,
+    TUNING_REFUSED,
+    share_values,
+    unshared,
+    unshared_line,
+)
 from onehead.errors import OneheadError
 
 __all__ = ["VIEW", "exact_sample_ratios"]
@@ -64,8 +73,11 @@ def _alphas(state: State, count: int) -> Any:
 
 
 def _point_count(state: State, points: dict[int, int], many: int) -> int:
-    """Return the number of points of a curve: fewer where each takes longer (many tokens, two sectors, hard labels)."""
-    slow = state["labels"] == "hard" or not state.task.single_sector
+    """Return the number of points of a curve: fewer where each takes longer.
+
+    These are many tokens, two sectors, hard labels, and heads that share values.
+    """
+    slow = state["labels"] == "hard" or not state.task.single_sector or share_values(state)
     return points.get(state["tokens"] + slow, many)
 
 
@@ -92,6 +104,8 @@ def draft(state: State) -> Picture:
     """Return a draft of all curves, computed in parallel."""
     from onehead.app.drafts.curves import DRAFT_SECONDS, draft_curve, draft_thresholds  # loads the theory
 
+    if share_values(state):
+        return _shared_draft(state)
     alphas = _alphas(state, _point_count(state, DRAFT_POINTS, POINTS_FOR_MANY_TOKENS[0]))
     seconds = DRAFT_SECONDS if len(alphas) == DRAFT_POINTS[2] else 2.0 * DRAFT_SECONDS
     head = DRAFT_POOL.submit(draft_curve, state.task, state.learner, alphas, seconds=seconds)
@@ -100,7 +114,7 @@ def draft(state: State) -> Picture:
         few = _alphas(state, 6)
         other = DRAFT_POOL.submit(draft_curve, state.task, _other(state), few, full=False, seconds=seconds)
     possible = DRAFT_POOL.submit(_best_possible, state)
-    marks = draft_thresholds(state.task, state.learner)
+    marks = draft_thresholds(state.task, state.learner) if state.task.supported_by("thresholds") else None
     curve = head.result()
     caption = with_missing_line_note(DRAFT_CAPTION.format(state.task.spectral_value), state.task, state.learner)
     if not curve.points:
@@ -108,6 +122,20 @@ def draft(state: State) -> Picture:
     own = {"alpha": curve.x} | {name: curve.column(name) for name in QUANTITIES}
     second = {"alpha": other.result().x, "test_error": other.result().column("test_error")} if other else None
     return Picture(_draw(state, own, second, None, possible.result(), marks, smooth=True), caption, exact=False)
+
+
+def _shared_draft(state: State) -> Picture:
+    """Return what can be drawn at once of heads that share values: as many heads that do not."""
+    from onehead.app.drafts.curves import draft_curve  # loads the theory
+
+    own = unshared(state)
+    curve = draft_curve(own.task, own.learner, _alphas(state, DRAFT_POINTS[2]))
+    if not curve.points:
+        return solving_placeholder()
+    empty: dict[str, list[float]] = {name: [] for name in ("alpha", *QUANTITIES)}
+    reference = curve.x, curve.column("test_error")
+    chart = _draw(state, empty, None, None, ([], []), None, smooth=True, reference=reference)
+    return Picture(chart, with_missing_line_note(SHARED_DRAFT, state.task, state.learner), exact=False)
 
 
 def _best_possible(state: State) -> tuple[list[float], list[float]]:
@@ -125,12 +153,18 @@ def picture(state: State) -> Picture:
     if len(found.failures) == len(found):
         return refusal_picture(found.failures[0].reason)
     rows = found.to_rows()
-    second = best = None
+    second = best = reference = None
+    if share_values(state):
+        apart = aim.curve(unshared(state).task, state.learner, alphas, progress=stop_if_superseded)
+        reference = alphas, apart.column("test_error").tolist()
+        rows += [
+            {"alpha": a, "test_error": e, "status": "values of their own"} for a, e in zip(*reference, strict=True)
+        ]
     if state["direct"]:
         other = aim.curve(state.task, _other(state), alphas[::2], progress=stop_if_superseded)
         second = {name: other.column(name).tolist() for name in ("alpha", "test_error")}
         rows += other.to_rows()
-    if state["best"]:
+    if state["best"] and not share_values(state):
         from onehead.app.drafts.derived import draft_best_decays
 
         best = draft_best_decays(
@@ -139,9 +173,11 @@ def picture(state: State) -> Picture:
         rows += [{"alpha": a, "weight_decay": w, "test_error": e, "status": "best weight decay"} for a, w, e in best]
     possible = _best_possible(state)
     rows += [{"alpha": a, "test_error": e, "status": "best possible"} for a, e in zip(*possible, strict=True)]
-    chart = _draw(state, own, second, best, possible, _thresholds(state.task, state.learner), smooth=False)
-    caption = with_missing_line_note(solved_count(len(found), len(found.failures)), state.task, state.learner)
-    return Picture(chart, caption, [_row(row) for row in rows])
+    marks = _thresholds(state.task, state.learner)
+    chart = _draw(state, own, second, best, possible, marks, smooth=False, reference=reference)
+    notes = [SHARED_NOTE, *([TUNING_REFUSED] if state["best"] else [])] if share_values(state) else []
+    caption = " ".join((solved_count(len(found), len(found.failures)), *notes))
+    return Picture(chart, with_missing_line_note(caption, state.task, state.learner), [_row(row) for row in rows])
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
@@ -150,10 +186,15 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     return {**({"param": head["param"], "weight_decay": head["weight_decay"]} if head else {}), **scalar_columns(row)}
 
 
-def _draw(state: State, own: Any, second: Any, best: Any, possible: Any, marks: Any, *, smooth: bool) -> Figure:
-    """Draw errors above and the rank below, on one α axis."""
-    data = _lines(state, own, second, best, possible, smooth=smooth)
+def _draw(
+    state: State, own: Any, second: Any, best: Any, possible: Any, marks: Any, *, smooth: bool, reference: Any = None
+) -> Figure:
+    """Draw errors above and the rank below, on one α axis; ``reference`` is the curve of heads that share nothing."""
+    data = _lines(state, own, second, best, possible, smooth=smooth) if own["alpha"] else []
     errors = [error for trace in data[: 3 if state["details"] else 1] for error in trace["y"]]
+    if reference is not None:
+        data.append(unshared_line(*reference, smooth=smooth))
+        errors += reference[1]
     ends = state["alpha_from"], state["alpha_to"]
     chart = figure(
         data,
@@ -218,7 +259,8 @@ def report(state: State) -> Report:
     """Return the exact numbers at the marked point, the best possible error and the thresholds."""
     marks = _thresholds(state.task, state.learner)
     own = (ZERO_ONE_ERROR, *LINES) if state["labels"] == "hard" else LINES
-    found = report_from(predict_at_knobs, *own)(state)
+    several = HEAD_NUMBERS if state["aim_heads"] > 1 else ()
+    found = report_from(predict_at_knobs, *own, *several)(state)
     best = best_numbers(state.task, state.learner, state["alpha"])
     lines = [(text[0].upper() + text[1:], "α", name, "") for name, text in threshold_names(state.task).items()]
     return Report(found.badge, found.numbers + best + (() if marks is None else numbers(marks, *lines)))
@@ -233,9 +275,9 @@ def code(state: State) -> Code:
         "print(point.test_error, point.rank, point.status)\n"
         f"\ncurve = oh.aim.curve(task, head, alphas={space})\n"
         'print(curve.column("test_error"))\n'
-        "\nmarks = oh.aim.thresholds(task, head)\n"
-        "print(marks.interpolation, marks.emergence)"
     )
+    if state.task.supported_by("thresholds"):
+        text += "\nmarks = oh.aim.thresholds(task, head)\nprint(marks.interpolation, marks.emergence)"
     if state.task.bayes_known:
         text += "\n\nbest = oh.aim.bayes(task, alpha={alpha!r})\nprint(best.test_error)"
     if state["direct"]:
@@ -243,7 +285,8 @@ def code(state: State) -> Code:
     if state["best"]:
         text += "\n\nbest = [oh.aim.tune(task, head, alpha=a) for a in (0.1, 0.5, 2.0)]   # seconds per point"
     axis = f"curve --alphas log:{alphas[0]!r}:{alphas[-1]!r}:{len(alphas)}"
-    return code_snippets("aim", text, "predict --alpha {alpha!r}", axis, "thresholds")(state)
+    marks = ("thresholds",) if state.task.supported_by("thresholds") else ()
+    return code_snippets("aim", text, "predict --alpha {alpha!r}", axis, *marks)(state)
 
 
 ABOUT = "How the error of a trained attention head falls with the number of samples, computed without training it."

@@ -311,4 +311,5 @@ VIEW = View(
     own=("alpha",),
     panels={"": Panel(draft, report, picture, code)},
     plays="alpha",
+    verb="sample",  # the picture is a sample of one map
 )

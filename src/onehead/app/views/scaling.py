@@ -310,6 +310,7 @@ VIEW = View(
     problems=(PowerLaw, Task, Learner),
     own=("scaling_panel", "samples"),
     panel="scaling_panel",
+    verb="scaling",
     panels={
         "excess": Panel(_excess_draft, report, _excess_picture, _law_code),
         "decomposition": Panel(_parts_draft, report, _parts_picture, _law_code),

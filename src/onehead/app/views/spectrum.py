@@ -24,6 +24,7 @@ from onehead.app.views.base import (
     numbers,
     predict_at_knobs,
     refusal_picture,
+    solving_placeholder,
 )
 from onehead.app.views.code_snippets import code_snippets
 from onehead.errors import OneheadError, SolveError
@@ -55,7 +56,7 @@ def draft(state: State) -> Picture:
 
     found = draft_point(state.task, state.learner, state["alpha"])
     if found is None:
-        return Picture(_draw(state, [], 0.0), "Solving …", exact=False)
+        return solving_placeholder()
     zero, bulks = draft_spectrum(state.task, state.learner, found)
     chart = _draw(state, bulks, zero)
     return Picture(chart, _caption(state, chart, zero, bulks), exact=False)

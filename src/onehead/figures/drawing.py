@@ -82,17 +82,19 @@ def curves(
     by: str | tuple[str, ...],
     labels: Mapping[Any, str],
     only: Mapping[str, Any] | None = None,
+    colours: Mapping[Any, str] | None = None,
     **style: Any,
 ) -> None:
     """Draw a line of theory and markers of training for each value of ``by``, in the order of ``labels``.
 
-    ``only`` selects the rows with these values.
+    ``only`` selects the rows with these values; ``colours`` has the colours of lines whose value has one of its own.
     """
     dims = {row["dim"] for row in rows_with(training)}
     name: str | None = f"trained, d = {dims.pop()}" if len(dims) == 1 else "trained"
     for k, (value, label) in enumerate(labels.items()):
         selected = {**(only or {}), **({by: value} if isinstance(by, str) else dict(zip(by, value, strict=True)))}
-        line(axes, rows_with(theory, **selected), x, y, label, k, **style)
+        own = {"color": colours[value]} if colours and value in colours else {}
+        line(axes, rows_with(theory, **selected), x, y, label, k, **style, **own)
         if runs := rows_with(training, **selected):
             marks(axes, runs, x, y, name, k)
             name = None  # only the first markers have an entry in the legend

@@ -16,7 +16,7 @@ import numpy as np
 
 from onehead import aim
 from onehead.app.page import ASSETS, PURPOSE, SCRIPTS, STYLES, render_page
-from onehead.app.recording import GRID, Grid, Recording, knob_run, record, recorded_files
+from onehead.app.recording import GRID, OWN_STOPS, Grid, Recording, knob_run, record, recorded_files
 from onehead.app.state import read_state
 from onehead.app.tours import TOURS
 from onehead.app.views import VIEWS
@@ -113,6 +113,7 @@ def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
         "grid": list(grid.views),
         "stops": {name: list(values) for name, values in grid.stops.items()},
         "offGrid": grid.off_grid_names(),
+        "ownStops": OWN_STOPS,
         "runs": [[knob_run(step, alphas)[1] for step in tour.steps] for tour in TOURS],
         "solver": [view for view in SOLVED_VIEWS if view in views],
         "solverKnobs": SOLVED_KNOBS,

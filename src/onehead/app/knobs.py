@@ -19,7 +19,19 @@ from onehead.problem import Problem
 from onehead.sparse.task import Protocol
 from onehead.sparse.task import Task as SparseTask
 
-__all__ = ["GROUPS", "KNOBS", "PROBLEMS", "RARELY_USED", "Axis", "Checkpoint", "Knob", "Page", "Training", "Value"]
+__all__ = [
+    "GROUPS",
+    "KNOBS",
+    "PROBLEMS",
+    "RARELY_USED",
+    "Axis",
+    "Checkpoint",
+    "Knob",
+    "Page",
+    "Training",
+    "TrainingTime",
+    "Value",
+]
 
 Value = float | int | str | bool
 MapParameter = Literal["alpha", "weight_decay", "noise", "kappa0", "width"]
@@ -85,6 +97,38 @@ class Page(Problem):
     best: bool = parameter(False, "λ*", "Also draw the curve with the best λ at every α.", label="Best weight decay")
 
 
+class TrainingTime(Problem):
+    """Parameters of the spectrum after a finite time of gradient descent."""
+
+    time: float = parameter(
+        9.0,
+        "λt",
+        "Learning rate times weight decay, summed over the steps: the marked time.",
+        label="Training time",
+        gt=0.0,
+        le=1e6,
+        slider=Slider(0.1, 300.0, log=True),
+    )
+    start: float = parameter(
+        0.1,
+        "σ₀",
+        "Singular value of the map at the start of training.",
+        label="Start",
+        gt=0.0,
+        le=1e3,
+        slider=Slider(1e-3, 1.0, log=True),
+    )
+    cut: float = parameter(
+        1e-3,
+        "cut",
+        "Singular values above it are counted as rank.",
+        label="Counted above",
+        gt=0.0,
+        le=1e3,
+        slider=Slider(1e-8, 0.1, log=True),
+    )
+
+
 class Checkpoint(Problem):
     """Parameters that choose a head of a checkpoint file."""
 
@@ -112,6 +156,7 @@ GROUPS = {"picture": "Picture", "task": "Task", "learner": "Learner", "protocol"
 PROBLEMS: dict[type[Problem], str] = {
     Axis: "picture",
     Page: "picture",
+    TrainingTime: "picture",
     Checkpoint: "picture",
     MarchenkoPastur: "task",
     PowerLaw: "task",

@@ -137,7 +137,7 @@ def _settings(base: str, recorded: Mapping[str, Any] | None) -> str:
         }
         for name, knob in KNOBS.items()
     }
-    fields = ("title", "about", "formula", "heads", "knobs", "plays", "trains")
+    fields = ("title", "about", "formula", "heads", "knobs", "plays", "trains", "untied")
     views = {name: {field: getattr(view, field) for field in fields} for name, view in VIEWS.items()}
     settings = {
         "knobs": knobs,

@@ -56,6 +56,9 @@ PRESETS = (
     Preset("Figure 1: spectrum below interpolation", "spectrum", {"alpha": 0.1}),
     Preset("Figure 1: spectrum above interpolation", "spectrum", {"alpha": 0.5}),
     Preset("The bulk splits (α 4)", "spectrum", {"alpha": 4.0, "kappa0": 0.2, "noise": 0.1}),
+    Preset(
+        "Singular values fade (λ 0.3)", "time", {"attention": "cross", "weight_decay": 0.3, "alpha": 1.0, "time": 9.0}
+    ),
     Preset("Best weight decay (κ₀ 0.05, Δ 0.05)", "decay", {"kappa0": 0.05, "noise": 0.05, "alpha": 0.15}),
     Preset("Figure 4: power law, excess error (λ 1)", "scaling", {"weight_decay": 1.0}),
     Preset("Power law: parts of the error", "scaling", {"scaling_panel": "decomposition", "weight_decay": 0.01}),

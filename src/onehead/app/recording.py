@@ -14,26 +14,38 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onehead import __version__, aim
-from onehead.app.knobs import KNOBS, Value
+from onehead.app.knobs import KNOBS, TrainingTime, Value
 from onehead.app.presets import PRESETS
 from onehead.app.refusals import explain
 from onehead.app.server.handlers import number_rows, picture_answer
 from onehead.app.state import State, read_state
 from onehead.app.tours import TOURS, Step
 from onehead.app.views import VIEWS
-from onehead.app.views.base import Picture, failure_report, refusal_picture
+from onehead.app.views.base import Picture, View, failure_report, refusal_picture
 from onehead.atomic_io import write_atomically
 from onehead.errors import OneheadError
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts, require_complete
 from onehead.results import plain
 from onehead.sweep.storage.version import NUMERICAL
 
-__all__ = ["GRID", "Grid", "Recording", "Setting", "knob_run", "off_grid_settings", "record", "recorded_files"]
+__all__ = [
+    "GRID",
+    "OWN_STOPS",
+    "Grid",
+    "Recording",
+    "Setting",
+    "knob_run",
+    "off_grid_settings",
+    "record",
+    "recorded_files",
+]
 
 INTERPOLATION_NOTE = (
     "Between computed points the line is off by at most {:.2g} % of its highest value, measured where it curves most."
 )
 CHECKED_GAPS = 3  # gaps between points of a curve in which the line is checked, those where it curves most
+TIME_STOPS = tuple(sorted({*(float(f"{v:.2g}") for v in np.geomspace(0.1, 300.0, 22)), TrainingTime().time}))
+OWN_STOPS = {"time": TIME_STOPS}  # knobs that have recorded stops off the grid, in the views that play them
 RUN_STOPS = 7  # stops of a knob that a tour moves, other than α, which has stops of its own
 ALPHAS = (0.03, 0.045, 0.07, 0.1, 0.15, 0.2, 0.28, 0.38, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 
@@ -148,15 +160,25 @@ def knob_run(step: Step, alphas: tuple[float, ...]) -> tuple[str, tuple[float, .
 
 def off_grid_settings(alphas: tuple[float, ...] = ALPHAS) -> tuple[Setting, ...]:
     """Return the settings of every panel at its defaults, every preset and every step of a tour."""
-    found = [Setting(view.name, {view.panel: name} if name else {}) for view in VIEWS.values() for name in view.panels]
+    found = [Setting(view.name, _opened(view, name)) for view in VIEWS.values() for name in view.panels]
     found += [Setting(preset.view, preset.values) for preset in PRESETS]
     found += [Setting(step.view, step.values, *knob_run(step, alphas)) for tour in TOURS for step in tour.steps]
     return tuple(_with_alpha_stops(setting, alphas) for setting in found if setting.view != "checkpoint")
 
 
+def _opened(view: View, panel: str) -> dict[str, Value]:
+    """Return the knobs of a view that opens at other values than their defaults."""
+    return {**({view.panel: panel} if panel else {}), **({"attention": "cross"} if view.untied else {})}
+
+
 def _with_alpha_stops(setting: Setting, alphas: tuple[float, ...]) -> Setting:
-    """Return a setting whose marked α, if it has one and no other knob runs, can be moved along its axis."""
-    if setting.runs or setting.view not in Grid.views:
+    """Return a setting whose marked α or marked time, if no other knob runs, can be moved along its axis."""
+    if setting.runs:
+        return setting
+    plays = VIEWS[setting.view].plays
+    if plays in OWN_STOPS:
+        return setting._replace(runs=plays, stops=OWN_STOPS[plays])
+    if setting.view not in Grid.views:
         return setting
     state = _state(setting.view, setting.values)
     low, high = (state["alpha_from"], state["alpha_to"]) if setting.view == "curve" else (0.0, np.inf)

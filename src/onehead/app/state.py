@@ -128,6 +128,8 @@ def read_state(raw: Mapping[str, Any]) -> tuple[State, dict[str, str]]:
             except InvalidArgument as refusal:
                 refused[name] = refusal
     adjusted = _decay_from_dimension(view, parsed, refused)
+    if VIEWS[view].untied and parsed.get("attention", KNOBS["attention"].default) == "tied":
+        adjusted["attention"] = "cross"
     adjusted |= _adjustments({name: knob.default for name, knob in KNOBS.items()} | parsed)
     values: dict[str, Value] = {}
     for problem in PROBLEMS:

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.task import Learner, Task
 from onehead.aim.verbs.predict import Prediction
 from onehead.errors import InvalidArgument
 from onehead.numerics.brent import brent_root
@@ -14,7 +15,14 @@ from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
 from onehead.validation import checked, instance, number
 
-__all__ = ["FiniteTimeSpectrum", "training_time"]
+__all__ = [
+    "FiniteTimeSpectrum",
+    "Relaxation",
+    "check_minimum",
+    "check_relaxation",
+    "relaxation_of",
+    "training_time",
+]
 
 Array = NDArray[np.float64]
 
@@ -100,12 +108,12 @@ class FiniteTimeSpectrum(Result):
         return super().to_dict() | {"density": self.density_values.tolist(), "point": self.point.to_dict()}
 
     @cached_property
-    def _law(self) -> Law:
-        return self.point.channel.law(self.point.spread)
+    def _relaxation(self) -> "Relaxation":
+        return relaxation_of(self.point, self.start)
 
     def value_at(self, source: Array) -> Array:
         """Singular values that come from these places of the blurred target law (M9.3)."""
-        return _value(self.point, self.time, self.start, np.asarray(source, dtype=float))
+        return self._relaxation.value(self.time, np.asarray(source, dtype=float))
 
     def quantiles(self, count: int) -> Array:
         """Return ``count`` typical singular values, the largest first.
@@ -118,19 +126,69 @@ class FiniteTimeSpectrum(Result):
         >>> np.round(np.log10(values[[0, 40]]), 1).tolist()
         [0.2, -12.3]
         """
+        return self.value_at(self._relaxation.quantile_sources(count))
+
+
+class Relaxation(NamedTuple):
+    """Singular values of a map under gradient descent, from its minimum (M9.3).
+
+    The singular values of the minimum are slope (x - threshold) for x > threshold and zero below, with x of the blurred
+    target ``law``; training starts with singular values ``start``.
+    """
+
+    law: Law
+    slope: float
+    threshold: float
+    start: float
+
+    def value(self, time: float, source: Array) -> Array:
+        """Singular values after the time λ t = ``time`` from the places ``source`` of the blurred target law."""
+        final = self.slope * (source - self.threshold)
+        rate = 2.0 * time * (source / self.threshold - 1.0)
+        final = np.where(np.abs(rate) < 1e-9, 1e-9 * self.slope * self.threshold, final)  # at the threshold, 1/t
+        fading = np.exp(-np.clip(np.abs(rate), 0.0, 700.0))
+        kept = final / (1.0 + (final / self.start - 1.0) * fading)
+        cut = final * fading / (fading + (final / self.start - 1.0))
+        return np.asarray(np.where(final > 0.0, kept, cut))
+
+    def one_value(self, time: float, source: float) -> float:
+        """Singular value from one place."""
+        return float(self.value(time, np.array([source]))[0])
+
+    def quantile_sources(self, count: int) -> Array:
+        """Places from which ``count`` typical singular values come, the largest first."""
         shares = (np.arange(count) + 0.5) / count
-        return self.value_at(np.array([self._law.quantile_above(0.5 * share) for share in shares]))
+        return np.array([self.law.quantile_above(0.5 * share) for share in shares])
+
+    def share_above(self, time: float, level: float) -> float:
+        """Share of singular values above a level."""
+        top = self.law.edges[-1][1]
+        if self.one_value(time, 0.0) >= level:
+            return 1.0
+        if self.one_value(time, top) <= level:
+            return 0.0
+        source = brent_root(lambda x: self.one_value(time, x) - level, 0.0, top, xtol=1e-12)
+        return min(2.0 * self.law.mass_above(source), 1.0)
 
 
-def _value(point: Prediction, time: float, start: float, source: Array) -> Array:
-    """Singular values after the time λ t = ``time`` from the places ``source`` of the blurred target law (M9.3)."""
-    final = point.slope * (source - point.threshold)
-    rate = 2.0 * time * (source / point.threshold - 1.0)
-    final = np.where(np.abs(rate) < 1e-9, 1e-9 * point.slope * point.threshold, final)  # at the threshold, 1/t
-    fading = np.exp(-np.clip(np.abs(rate), 0.0, 700.0))
-    kept = final / (1.0 + (final / start - 1.0) * fading)
-    cut = final * fading / (fading + (final / start - 1.0))
-    return np.asarray(np.where(final > 0.0, kept, cut))
+def relaxation_of(point: Prediction, start: float) -> Relaxation:
+    """Return the relaxation towards a minimum."""
+    return Relaxation(point.channel.law(point.spread), point.slope, point.threshold, start)
+
+
+def check_relaxation(task: Task, learner: Learner, time: float) -> None:
+    """Refuse heads for which the law of finite times does not hold."""
+    plain = task.single_sector and not task.unasked and task.isotropic
+    if task.tied or not plain or learner.param == "direct" or task.heads > 1 or learner.values == "learnt":
+        raise InvalidArgument(
+            "time", time, "left out unless one untied head with one sector is trained through its factors"
+        )
+
+
+def check_minimum(rank: float, spread: float, decay: float, time: float) -> None:
+    """Refuse minima that are zero, or the target itself."""
+    if not (rank > 0.0 and spread > 0.0 and decay > 0.0):
+        raise InvalidArgument("time", time, "left out where the map is zero or the target itself")
 
 
 @checked(
@@ -175,39 +233,24 @@ def training_time(point: Prediction, time: float, *, start: float = 0.1, cut: fl
     >>> round(point.rank, 3), round(late.rank_above, 3), round(early.rank_above, 3)
     (0.484, 0.502, 0.838)
     """
-    task, learner = point.task, point.learner
-    plain = task.single_sector and not task.unasked and task.isotropic and not point.directions
-    if task.tied or not plain or learner.param == "direct" or task.heads > 1 or learner.values == "learnt":
-        raise InvalidArgument(
-            "time", time, "left out unless one untied head with one sector is trained through its factors"
-        )
-    if not (point.rank > 0.0 and point.spread > 0.0 and point.learner.decay > 0.0):
-        raise InvalidArgument("time", time, "left out where the map is zero or the target itself")
-    law = point.channel.law(point.spread)
-    top = law.edges[-1][1]
-
-    def value(source: float) -> float:
-        return float(_value(point, time, start, np.array([source]))[0])
-
-    def share_above(level: float) -> float:
-        if value(0.0) >= level:
-            return 1.0
-        if value(top) <= level:
-            return 0.0
-        return min(2.0 * law.mass_above(brent_root(lambda x: value(x) - level, 0.0, top, xtol=1e-12)), 1.0)
-
+    check_relaxation(point.task, point.learner, time)
+    if point.directions:
+        raise InvalidArgument("time", time, "left out where leading directions are averaged exactly; set leading to 0")
+    check_minimum(point.rank, point.spread, point.learner.decay, time)
+    relaxation = relaxation_of(point, start)
+    law = relaxation.law
     nodes = law.nodes(0.0)
-    values = _value(point, time, start, nodes.x)
-    faintest, largest = value(0.0), value(top)
+    values = relaxation.value(time, nodes.x)
+    faintest, largest = (relaxation.one_value(time, x) for x in (0.0, law.edges[-1][1]))
     levels = np.geomspace(max(faintest, 1e-300), largest, GRID)
-    above = np.array([share_above(level) for level in levels])
+    above = np.array([relaxation.share_above(time, level) for level in levels])
     density = -np.gradient(above, np.log10(levels))
     fading = 1.0 - point.rank
     left = law.quantile_above(0.5 * (point.rank + LEFT_SHARE * fading))
     estimate = np.log(start / cut) / 2.0 / (1.0 - left / point.threshold) if start > cut else 0.0
 
     def excess(log_time: float) -> float:
-        return float(np.log(_value(point, float(np.exp(log_time)), start, np.array([left]))[0] / cut))
+        return float(np.log(relaxation.one_value(float(np.exp(log_time)), left) / cut))
 
     centre = np.log(estimate) if estimate > 0.0 else 0.0
     reaches = estimate > 0.0 and excess(centre + 3.0) < 0.0 < excess(centre - 3.0)
@@ -221,7 +264,7 @@ def training_time(point: Prediction, time: float, *, start: float = 0.1, cut: fl
         time=time,
         start=start,
         cut=cut,
-        rank_above=share_above(cut),
+        rank_above=relaxation.share_above(time, cut),
         rank=point.rank,
         faintest=faintest,
         largest=largest,

@@ -138,7 +138,7 @@
 
   function placeGrip() {
     const grip = $("grip"), by = markedPoint().by, full = $("picture")._fullLayout;
-    grip.hidden = !by || !full || !full.xaxis || Boolean(settings.recorded && !settings.recorded.solver.includes(oneheadKnobs.view));
+    grip.hidden = !by || !full || !full.xaxis || Boolean(settings.recorded && !settings.recorded.solver.includes(oneheadKnobs.view) && !oneheadKnobs.ownStops(by));
     if (grip.hidden) return;
     const axis = full.xaxis, at = axis.d2p(markedPoint().at), area = full._size;
     if (!(at >= -1 && at <= axis._length + 1)) {

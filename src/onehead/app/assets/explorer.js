@@ -115,7 +115,7 @@
     $("formula").setAttribute("aria-label", "Formula: " + formula);
     katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
     const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].rare && !name.startsWith("train")
-      && (!settings.recorded || settings.recorded.solver.includes(K.view) && settings.recorded.solverKnobs.includes(name)));
+      && (!settings.recorded || K.ownStops(name) || settings.recorded.solver.includes(K.view) && settings.recorded.solverKnobs.includes(name)));
     $("symbols").replaceChildren(...named.map(symbolButton));
     document.querySelectorAll("nav a").forEach((a) => {
       const selected = a.dataset.view === K.view;
@@ -124,6 +124,7 @@
       if (selected) a.parentElement.scrollLeft = a.offsetLeft - a.parentElement.offsetLeft - (a.parentElement.clientWidth - a.offsetWidth) / 2;
     });
     $("picture-area").setAttribute("aria-labelledby", "tab-" + K.view);
+    if (!playing && own.plays) $("play").textContent = "▶ Play " + settings.knobs[own.plays].symbol;
     $("play").hidden = !own.plays || matchMedia("(prefers-reduced-motion: reduce)").matches;
     $("train").hidden = !own.trains || Boolean(settings.recorded);
     $("training-message").hidden = $("train").hidden;
@@ -161,7 +162,7 @@
   // the marked line was dragged, or a curve clicked
   function moveMarkedPoint(by, x) {
     const names = by.split(" ");
-    if (settings.recorded && !settings.recorded.solver.includes(K.view)) return;
+    if (settings.recorded && !settings.recorded.solver.includes(K.view) && !K.ownStops(by)) return;
     if (names.length === 1) {
       K.set({ [by]: x });
       return;
@@ -194,7 +195,8 @@
     if (!playing) return;
     clearTimeout(playing);
     playing = null;
-    $("play").textContent = "▶ Play α";
+    const plays = settings.views[K.view].plays;
+    if (plays) $("play").textContent = "▶ Play " + settings.knobs[plays].symbol;
     $("play").setAttribute("aria-pressed", "false");
   }
 

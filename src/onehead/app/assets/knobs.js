@@ -36,7 +36,13 @@
       const given = query.get(name);
       values[name] = given === null ? knob.default : knob.kind === "switch" ? given === "1" || given === "true" : given;
     }
+    untie();
     snap();
+  }
+
+  // a view without tied heads opens with cross-attention
+  function untie() {
+    if (settings.views[view].untied && values.attention === "tied") values.attention = "cross";
   }
 
   // ---- recorded answers
@@ -98,9 +104,19 @@
     return Math.round(Math.min(1, Math.max(0, share)) * k.steps);
   }
 
+  // a page without a server: the recorded values of a knob that has some of its own, and the nearest of them
+  function ownStops(name) {
+    return (settings.recorded && settings.recorded.ownStops && settings.recorded.ownStops[name]) || null;
+  }
+
+  function nearest(name, v) {
+    return ownStops(name).reduce((best, stop) => (Math.abs(Math.log(stop / v)) < Math.abs(Math.log(best / v)) ? stop : best));
+  }
+
   function fromPosition(name, at) {
     const k = settings.knobs[name];
     const share = at / k.steps, v = k.log ? k.low * Math.pow(k.high / k.low, share) : k.low + (k.high - k.low) * share;
+    if (ownStops(name)) return nearest(name, v);
     return k.kind === "integer" ? Math.round(v) : Number(v.toPrecision(k.log ? 3 : 6));
   }
 
@@ -182,6 +198,7 @@
   // set some knobs; with `byServer` the server has adjusted them, which is not a step of undo
   function set(changes, byServer) {
     Object.assign(values, changes);
+    for (const name of Object.keys(changes)) if (ownStops(name) && Number(changes[name]) > 0) values[name] = nearest(name, Number(changes[name]));
     snap(changes);
     Object.keys(changes).forEach(showKnob);
     write();
@@ -207,6 +224,7 @@
     view = name;
     for (const knob of clear || []) values[knob] = settings.knobs[knob].default;
     Object.assign(values, changes);
+    untie();
     snap();
     settle();
     showAll();
@@ -272,6 +290,7 @@
     document.querySelectorAll("[data-knob]").forEach((control) => {
       const name = control.dataset.knob, box = control.closest(".knob");
       if (name.endsWith("_panel")) return;
+      if (ownStops(name)) return;
       const own = recorded.solverKnobs.includes(name);
       box.dataset.views = own ? recorded.solver.filter((viewName) => settings.views[viewName].knobs.includes(name)).join(" ") : "";
       if (own && control.tagName === "SELECT") control.querySelectorAll("option").forEach((option) => {
@@ -321,6 +340,7 @@
   window.oneheadKnobs = {
     begin: begin, set: set, go: go, query: addressQuery, position: position, fromPosition: fromPosition, text: text,
     recordName: recordName, showWrong: showWrong, showKnob: showKnob, remember: remember, settle: settle,
+    ownStops: ownStops,
     get first() { return first; },
     get view() { return view; },
     get values() { return values; },

@@ -40,7 +40,20 @@
     const shapes = figure.layout.shapes.slice(), last = shapes.length - 1;
     shapes[last] = Object.assign({}, shapes[last], { x0: at, x1: at });
     const meta = Object.assign({}, figure.layout.meta, { at: at });
-    return { data: figure.data, layout: Object.assign({}, figure.layout, { shapes: shapes, meta: meta }) };
+    return { data: figure.data.map((trace) => (trace.meta && trace.meta.follows ? pointsAt(figure, trace, at) : trace)), layout: Object.assign({}, figure.layout, { shapes: shapes, meta: meta }) };
+  }
+
+  // points where the curves that a trace follows pass x = at, between their points on logarithmic axes; a gap begins a new curve
+  function pointsAt(figure, trace, at) {
+    const y = [];
+    for (const own of figure.data.filter((other) => trace.meta.follows.includes(other.name)))
+      for (let i = 1; i < own.x.length; i++) {
+        const [a, b] = [own.x[i - 1], own.x[i]];
+        if (a === null || b === null || !(a <= at && at < b)) continue;
+        const share = Math.log(at / a) / Math.log(b / a);
+        y.push(Math.exp((1 - share) * Math.log(own.y[i - 1]) + share * Math.log(own.y[i])));
+      }
+    return Object.assign({}, trace, { x: y.map(() => at), y: y });
   }
 
   // the answer to a question, or null if the server does not answer

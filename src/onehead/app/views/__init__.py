@@ -17,13 +17,24 @@ def _views() -> dict[str, View]:
         scaling,
         sparse,
         spectrum,
+        training_time,
         two_parameter_map,
         weight_decay,
     )
 
     return {
         module.VIEW.name: module.VIEW
-        for module in (head, curve, spectrum, weight_decay, two_parameter_map, scaling, sparse, checkpoint)
+        for module in (
+            head,
+            curve,
+            spectrum,
+            training_time,
+            weight_decay,
+            two_parameter_map,
+            scaling,
+            sparse,
+            checkpoint,
+        )
     }
 
 

@@ -113,7 +113,8 @@ class View:
     ``panels`` are its pictures by the value of the knob ``panel``; the panel of a view with a single picture has the
     empty name. ``plays`` names the knob that the play button moves; ``trains`` tells whether the view offers training
     runs. ``heads`` gives another ``about`` text and ``formula`` for some values of the knob ``attention``. ``verb`` is
-    the function that must support the task, where the view itself would not notice that it does not.
+    the function that must support the task, where the view itself would not notice that it does not; ``untied`` tells
+    whether the view has no tied heads: it opens with cross-attention.
     """
 
     name: str
@@ -128,6 +129,7 @@ class View:
     plays: str = ""
     trains: bool = False
     verb: str = ""
+    untied: bool = False
 
     @cached_property
     def knobs(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,8 @@ from onehead import __version__, aim
 from onehead.app.knobs import KNOBS, TrainingTime, Value
 from onehead.app.presets import PRESETS
 from onehead.app.refusals import explain
-from onehead.app.server.handlers import number_rows, picture_answer
+from onehead.app.server.handlers import number_rows, picture_answer, trained_traces
+from onehead.app.server.training_jobs import Trainer, training_sweep
 from onehead.app.state import State, read_state
 from onehead.app.tours import TOURS, Step
 from onehead.app.views import VIEWS
@@ -26,6 +28,7 @@ from onehead.atomic_io import write_atomically
 from onehead.errors import OneheadError
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts, require_complete
 from onehead.results import plain
+from onehead.sweep import sweep
 from onehead.sweep.storage.version import NUMERICAL
 
 __all__ = [
@@ -109,16 +112,22 @@ class Grid:
         for setting in self.settings:
             yield [[state] for state in setting.states()]
 
-    def name(self, state: State) -> str:
+    def name(self, state: State, without: str = "") -> str:
         """Return the name of a recorded answer.
 
-        It consists of the view, the knobs of the grid, and other knobs that differ from their defaults. ``recordName``
-        in ``assets/knobs.js`` computes the same name.
+        It consists of the view, the knobs of the grid but for one that is left out, and other knobs that differ from
+        their defaults. ``recordName`` in ``assets/knobs.js`` computes the same name.
         """
         own = VIEWS[state.view].knobs
-        first = (_text(state[name]) for name in self.stops if name in own)
+        first = (_text(state[name]) for name in self.stops if name in own and name != without)
         others = [name for name in own if name not in self.stops and state[name] != KNOBS[name].default]
         return " ".join([state.view, *first, *(f"{name}={_text(state[name])}" for name in others)])
+
+    @cached_property
+    def trained_names(self) -> frozenset[str]:
+        """Names of the settings for which training runs are recorded: presets of views that train."""
+        states = [_state(preset.view, preset.values) for preset in PRESETS if VIEWS[preset.view].trains]
+        return frozenset(self.name(state) for state in states if state.task.supported_by("train"))
 
     def off_grid_names(self) -> list[str]:
         """Return the names of the answers at the settings off the grid."""
@@ -225,7 +234,7 @@ def record(grid: Grid, folder: Path, progress: Callable[[], None]) -> Recording:
 
 
 def _empty() -> Table:
-    return {"figures": {}, "draw": {}, "report": {}}
+    return {"figures": {}, "draw": {}, "report": {}, "trained": {}}
 
 
 def recorded_files(grid: Grid, folder: Path) -> list[Path]:
@@ -273,9 +282,22 @@ def _record_chain(grid: Grid, chain: list[list[State]], progress: Callable[[], N
             if state.view in shared:
                 code |= {"drawing": shared[state.view], "at": state[runs]}
             table["draw"][name] = code
+            if name in grid.trained_names:
+                table["trained"][grid.name(state, without="alpha")] = _trained(state)
             raise_if_interrupted()
         progress()
     return Recording(table, worst)
+
+
+def _trained(state: State) -> dict[str, Any]:
+    """Train the heads of a page as the server does, and return their points and how long all runs took."""
+    axes, fixed, seeds = training_sweep(state)
+    with TemporaryDirectory() as folder:
+        store = Path(folder) / "runs.sqlite"
+        sweep("aim.train", axes, fixed=fixed, seeds=seeds, store=store)
+        points = Trainer(store).trained_points(state)
+    seconds = sum(point.seconds for point in points)
+    return {"traces": _rounded(trained_traces(state, points)), "seeds": seeds, "seconds": round(seconds, 1)}
 
 
 def _varying_knob(chain: list[list[State]]) -> str:

@@ -39,6 +39,7 @@
     const asked = key();
     dispatch({ kind: "move", key: asked, now: Date.now() });
     if (!settings.recorded) $("csv").href = "data.csv?" + asked;
+    else offerRuns(asked);
     askDraft(first);
   }
 
@@ -127,7 +128,7 @@
     if (!playing && own.plays) $("play").textContent = "▶ Play " + settings.knobs[own.plays].symbol;
     $("play").hidden = !own.plays || matchMedia("(prefers-reduced-motion: reduce)").matches;
     $("train").hidden = !own.trains || Boolean(settings.recorded);
-    $("training-message").hidden = $("train").hidden;
+    $("training-message").hidden = !own.trains;
   }
 
   // the height of the text above the picture, from which the style sheet computes the height of the picture
@@ -173,6 +174,29 @@
 
   // ---- training: one job for the whole server, shown in every view
 
+  // without a server the button is there where runs are stored
+  async function offerRuns(asked) {
+    const stored = settings.views[K.view].trains && await oneheadNetwork.hasRuns(asked);
+    if (asked !== state.key) return;
+    $("train").hidden = !stored;
+    $("train").textContent = "Race: trained heads";
+    if (!stored || !progress.trained || !progress.trained.running) $("training-message").textContent = "";
+  }
+
+  // a race: first the prediction, then the runs as they finish
+  async function startRace() {
+    $("train").disabled = true;
+    while (progress.exact !== progress.asked && machine.present(state, Date.now()).status !== "refused") await new Promise((resolve) => setTimeout(resolve, 60));
+    train("start");
+  }
+
+  function raceText(answer) {
+    const theory = state.picture && state.picture.seconds && settings.views[K.view].trains ? "Theory: " + state.picture.seconds + " s of computing. " : "";
+    const training = answer.stored ? "Training: " + answer.done + " of " + answer.total + " stored runs, which took " + answer.seconds + " s"
+      : "Training: " + answer.done + " of " + answer.total + " runs in " + answer.seconds + " s";
+    return theory + training + ". They appear on the learning curve.";
+  }
+
   async function train(command) {
     const answer = await oneheadNetwork.ask("train", key(), { do: command });
     if (!answer) return;
@@ -182,9 +206,10 @@
     $("job").hidden = !running;
     $("trained").max = answer.total || 1;
     $("trained").value = answer.done;
-    $("job-message").textContent = "Training: " + answer.done + " of " + answer.total + " runs. They appear on the learning curve.";
+    $("job-message").textContent = raceText(answer);
     $("training-message").textContent = running ? "" : answer.sentence || "";
-    if (before && (answer.done !== before.done || running !== before.running)) askExact(progress.exact === progress.asked ? "picture" : "report");
+    const was = before || (answer.stored ? { done: 0, running: running } : answer);
+    if (answer.done !== was.done || running !== was.running) askExact(progress.exact === progress.asked ? "picture" : "report");
     clearTimeout(polling);
     if (running) polling = setTimeout(() => train("status"), 700);
   }
@@ -389,7 +414,7 @@
       $("csv").download = "onehead-" + K.view + ".csv";
     });
     $("play").addEventListener("click", play);
-    $("train").addEventListener("click", () => train("start"));
+    $("train").addEventListener("click", startRace);
     $("cancel").addEventListener("click", () => train("cancel"));
     $("file").addEventListener("change", () => sendFile($("file").files[0]));
     $("sample").addEventListener("click", openSample);

@@ -47,11 +47,11 @@
 
   // ---- recorded answers
 
-  // name of a recorded answer: the view, the knobs of the grid, and other knobs that differ from their defaults; the method `name`
+  // name of a recorded answer: the view, the knobs of the grid but for one that is left out, and other knobs that differ from their defaults; the method `name`
   // of `Grid` in recording.py computes the same name
-  function recordName(viewName, value) {
+  function recordName(viewName, value, without) {
     const own = settings.views[viewName].knobs, stops = Object.keys(settings.recorded.stops);
-    const onGrid = stops.filter((name) => own.includes(name));
+    const onGrid = stops.filter((name) => own.includes(name) && name !== without);
     const others = own.filter((name) => !stops.includes(name) && text(value(name)) !== text(settings.knobs[name].default));
     return [viewName, ...onGrid.map((name) => text(value(name))), ...others.map((name) => name + "=" + text(value(name)))].join(" ");
   }

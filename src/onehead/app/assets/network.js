@@ -15,15 +15,65 @@
   }
 
   // recorded answers are stored, compressed, in the page itself
-  async function recorded(kind, key) {
+  async function recorded(kind, key, more) {
     if (!answers) answers = oneheadUnpack("recorded");
-    const table = await answers, query = new URLSearchParams(key);
+    const table = await answers;
+    if (kind === "train") return trainingJob(key, more.do, storedRuns(table, key));
+    const answer = await recordedAnswer(kind, key, table), runs = storedRuns(table, key);
+    if (answer.figure && !answer.refusal && landed(key, runs)) answer.figure = withRuns(answer.figure, runs, landed(key, runs));
+    return answer;
+  }
+
+  async function recordedAnswer(kind, key, table) {
+    const query = new URLSearchParams(key);
     const found = table[kind] && table[kind][oneheadKnobs.recordName(query.get("view"), (knob) => query.get(knob))];
     if (!found && oneheadDrafts.supports(query.get("view"), oneheadKnobs.values)) return drafted(kind, key, table);
     if (!found) return { key: key, refused: "This setting is not part of the recording; start onehead app to compute it." };
     const answer = Object.assign({}, table.figures[found.drawing] || {}, found, { key: key });
     if (found.at) answer.figure = withMarkedPoint(answer.figure, found.at);
     return answer;
+  }
+
+  // ---- recorded training runs, which land on the picture one point after the other
+
+  const LANDING = 500; // milliseconds between two points
+  let race = { name: "", since: 0 };
+
+  const problemName = (key) => {
+    const query = new URLSearchParams(key);
+    return oneheadKnobs.recordName(query.get("view"), (knob) => query.get(knob), "alpha");
+  };
+  const storedRuns = (table, key) => (table.trained || {})[problemName(key)] || null;
+
+  // number of points that have landed
+  function landed(key, runs) {
+    if (!runs || race.name !== problemName(key)) return 0;
+    const count = runs.traces[0].x.length, still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    return still ? count : Math.min(count, Math.floor((Date.now() - race.since) / LANDING));
+  }
+
+  function withRuns(figure, runs, count) {
+    const first = (trace) => Object.assign({}, trace, {
+      x: trace.x.slice(0, count), y: trace.y.slice(0, count), error_y: Object.assign({}, trace.error_y, { array: trace.error_y.array.slice(0, count) }),
+    });
+    return { data: figure.data.concat(runs.traces.map(first)), layout: figure.layout };
+  }
+
+  // the answer of a server whose runs are those that were stored
+  function trainingJob(key, command, runs) {
+    if (!runs) return { key: key, running: false, done: 0, total: 0, sentence: "No training runs are stored for this setting; onehead app trains them." };
+    if (command === "start") race = { name: problemName(key), since: Date.now() };
+    if (command === "cancel") race = { name: "", since: 0 };
+    const points = runs.traces[0].x.length, count = landed(key, runs), total = points * runs.seeds;
+    const running = race.name === problemName(key) && count < points;
+    const sentence = count === points ? total + " runs, trained when this page was recorded: they took " + runs.seconds + " s." : "";
+    return { key: key, running: running, done: count * runs.seeds, total: total, sentence: sentence, stored: true, seconds: runs.seconds };
+  }
+
+  // whether the page has training runs for a question
+  async function hasRuns(key) {
+    if (!answers) answers = oneheadUnpack("recorded");
+    return storedRuns(await answers, key) !== null;
   }
 
   // a draft of the page itself; an error in it is said, and does not end the page
@@ -58,7 +108,7 @@
 
   // the answer to a question, or null if the server does not answer
   async function ask(kind, key, more, signal) {
-    if (settings.recorded) return recorded(kind, key);
+    if (settings.recorded) return recorded(kind, key, more);
     try {
       return await post(kind, key, more, signal);
     } catch (error) {
@@ -85,5 +135,5 @@
     if (!settings.recorded) setTimeout(checkConnection, HEARTBEAT);
   }
 
-  window.oneheadNetwork = { begin: begin, ask: ask };
+  window.oneheadNetwork = { begin: begin, ask: ask, hasRuns: hasRuns };
 })();

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from onehead.app.drawing import alt_text, points
 from onehead.app.knobs import KNOBS
 from onehead.app.refusals import explain
-from onehead.app.server.training_jobs import Trainer, realised_widths
+from onehead.app.server.training_jobs import TrainedPoint, Trainer, realised_widths
 from onehead.app.server.workers import TOO_EXTREME, Superseded, Workers
 from onehead.app.state import State, read_state
 from onehead.app.views import VIEWS
@@ -22,7 +22,7 @@ from onehead.app.views.base import Number, Picture, failure_report, refusal_pict
 from onehead.errors import OneheadError
 from onehead.results import plain
 
-__all__ = ["Handlers", "InvalidKnob", "number_rows", "picture_answer"]
+__all__ = ["Handlers", "InvalidKnob", "number_rows", "picture_answer", "trained_traces"]
 
 MAX_SURVEYS = 8  # surveys of uploaded files in memory; the files themselves are deleted
 DRAFT_SLOTS = threading.BoundedSemaphore(6)  # drafts at once; more would slow each other down
@@ -164,23 +164,23 @@ class Handlers:
         """Return a picture together with the stored training runs that belong to it."""
         figure = picture.figure
         if VIEWS[state.view].trains and not picture.refusal:
-            figure = {**figure, "data": [*figure["data"], *self._trained_traces(state)]}
+            figure = {**figure, "data": [*figure["data"], *trained_traces(state, self.trainer.trained_points(state))]}
         return picture_answer(state, picture, figure)
 
-    def _trained_traces(self, state: State) -> list[dict[str, Any]]:
-        """Return the training runs as markers with error bars: test error above, rank below."""
-        trained = self.trainer.trained_points(state)
-        traces = []
-        for dim in sorted({point.dim for point in trained}):
-            own = [point for point in trained if point.dim == dim]
-            seeds = sorted({point.seeds for point in own})
-            counted = f"{seeds[0] if len(seeds) == 1 else f'{seeds[0]} to {seeds[-1]}'} seeds"
-            name = f"trained, d = {dim}, {realised_widths(state, dim)}{counted}"
-            x = [point.alpha for point in own]
-            for quantity, panel in (("test_error", "y"), ("rank", "y2")):
-                y, error = [point.mean[quantity] for point in own], [point.error[quantity] for point in own]
-                traces.append(points(x, y, name, error=error, size=7, yaxis=panel, showlegend=panel == "y"))
-        return traces
+
+def trained_traces(state: State, trained: list[TrainedPoint]) -> list[dict[str, Any]]:
+    """Return the training runs as markers with error bars: test error above, rank below."""
+    traces = []
+    for dim in sorted({point.dim for point in trained}):
+        own = [point for point in trained if point.dim == dim]
+        seeds = sorted({point.seeds for point in own})
+        counted = f"{seeds[0] if len(seeds) == 1 else f'{seeds[0]} to {seeds[-1]}'} seeds"
+        name = f"trained, d = {dim}, {realised_widths(state, dim)}{counted}"
+        x = [point.alpha for point in own]
+        for quantity, panel in (("test_error", "y"), ("rank", "y2")):
+            y, error = [point.mean[quantity] for point in own], [point.error[quantity] for point in own]
+            traces.append(points(x, y, name, error=error, size=7, yaxis=panel, showlegend=panel == "y"))
+    return traces
 
 
 def picture_answer(state: State, picture: Picture, figure: dict[str, Any]) -> Answer:
@@ -197,6 +197,7 @@ def picture_answer(state: State, picture: Picture, figure: dict[str, Any]) -> An
         "figure": plain(with_revision),
         "caption": picture.caption,
         "exact": picture.exact,
+        "seconds": round(picture.seconds, 2),
         "refusal": picture.refusal,
         "missing": picture.missing,
         "empty": not figure["data"],

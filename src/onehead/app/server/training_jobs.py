@@ -8,10 +8,11 @@ import math
 import os
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,6 +77,7 @@ class TrainedPoint:
     seeds: int
     mean: dict[str, float]
     error: dict[str, float]
+    seconds: float  # of all runs
 
 
 def _train(path: str, axes: dict[str, Any], fixed: dict[str, Any], seeds: int, pipe: Any) -> None:
@@ -98,6 +100,7 @@ class _Job:
     total: int
     known: int  # runs that were stored before
     stored: Callable[[], int]  # counts the runs that are stored now
+    begun: float = field(default_factory=time.monotonic)
     finished: int = 0
     sentence: str | None = None
 
@@ -164,7 +167,9 @@ class Trainer:
                     "The training process ended early; finished runs are kept. Press “Train it” again to go on."
                 )
             running = job.sentence is None
-            return {"running": running, "done": job.done, "total": job.total, "sentence": job.sentence or ""}
+            seconds = round(time.monotonic() - job.begun)
+            sentence = job.sentence or ""
+            return {"running": running, "done": job.done, "total": job.total, "sentence": sentence, "seconds": seconds}
 
     def _rows(self) -> list[dict[str, Any]]:
         """Return all training rows of the store, read again only when its files have changed."""
@@ -207,7 +212,10 @@ class Trainer:
             mean, spread = mean_and_spread([SimpleNamespace(**row) for row in rows], QUANTITIES)
             error = {name: spread[f"{name}_err"] for name in QUANTITIES}
             trained = rows[0].get("samples", alpha * dim**2) / dim**2  # a run has a whole number of samples
-            points.append(TrainedPoint(alpha=trained, dim=dim, seeds=len(rows), mean=mean, error=error))
+            seconds = sum(row.get("seconds") or 0.0 for row in rows)
+            points.append(
+                TrainedPoint(alpha=trained, dim=dim, seeds=len(rows), mean=mean, error=error, seconds=seconds)
+            )
         return points
 
 

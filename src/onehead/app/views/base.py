@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
+from time import process_time
 from typing import Any, NamedTuple
 
 from onehead import aim
@@ -73,7 +74,7 @@ class Picture:
 
     ``exact`` tells whether it is the library's own result or a draft; ``numbers`` are those computed only with the
     exact picture; ``refusal`` is the reason where there is nothing to draw, and ``missing`` names what the user has yet
-    to give.
+    to give. ``seconds`` is the processor time of an exact picture.
     """
 
     figure: Figure
@@ -83,6 +84,7 @@ class Picture:
     exact: bool = True
     refusal: str = ""
     missing: str = ""
+    seconds: float = 0.0
 
 
 class Report(NamedTuple):
@@ -156,7 +158,8 @@ class View:
 
     def picture(self, state: State) -> Picture:
         """Return the exact picture."""
-        return self._checked_panel(state).picture(state)
+        begin = process_time()
+        return replace(self._checked_panel(state).picture(state), seconds=process_time() - begin)
 
     def code(self, state: State) -> Code:
         """Return code that computes the numbers of the page without the explorer."""

@@ -35,6 +35,7 @@ COLOURS = {
     "@second": ("#2f8080", "#6cc3c0"),
     "@third": ("#8a5a9e", "#c9a0dc"),
     "@training": ("#c85a14", "#f0965a"),
+    "@target": ("#5c636d", "#a3abb6"),
     "@grey": ("#7a7f87", "#9aa1ab"),
     "@fill": ("rgba(122,127,135,0.22)", "rgba(154,161,171,0.25)"),
     "@ink": ("#22262c", "#e4e7ec"),

@@ -81,7 +81,7 @@ def _end(n: int) -> str:
     return str(n) if n > 1 else ""
 
 
-def _on(n: int) -> dict[str, str]:
+def _on(n: int) -> dict[str, Any]:
     """Return the axes of the n-th panel."""
     return {"xaxis": f"x{_end(n)}", "yaxis": f"y{_end(n)}"}
 

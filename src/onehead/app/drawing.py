@@ -168,13 +168,13 @@ def contours(
     }
 
 
-def add_vertical_mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
-    """Add a thin dotted vertical line at ``x`` of a logarithmic axis, with its name above the plot in line ``row``.
+def add_vertical_mark(layout: Figure, x: float, text: str, *, row: int = 0, log: bool = True) -> None:
+    """Add a thin dotted vertical line at ``x`` of a (logarithmic) axis, with its name above the plot in line ``row``.
 
     The name stands outside the plot, because a curve often has its peak at the line.
     """
     _add_vertical_line(layout, x, line={"color": "@grey", "width": 1, "dash": "dot"})
-    at = math.log10(x)
+    at = math.log10(x) if log else x
     low, high = layout["xaxis"].get("range", (-math.inf, math.inf))
     near_the_end = (at - low) > RIGHT_SHARE * (high - low) if math.isfinite(high - low) else False
     layout.setdefault("annotations", []).append(

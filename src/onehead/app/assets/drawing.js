@@ -154,7 +154,8 @@
   }
 
   function moveTo(x) {
-    if (isFinite(x) && x > 0) onMarkedPoint(markedPoint().by, Number(x.toPrecision(3)));
+    const by = markedPoint().by, whole = settings.knobs[by] && settings.knobs[by].kind === "integer";
+    if (isFinite(x) && x > 0) onMarkedPoint(by, whole ? Math.max(1, Math.round(x)) : Number(x.toPrecision(3)));
   }
 
   function valueAt(clientX) {

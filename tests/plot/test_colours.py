@@ -70,7 +70,7 @@ def test_figures_of_the_models_use_their_colours():
     axes = style.fresh_axes()
     labels = {model: model for model in style.MODEL_COLOURS}
     table = SimpleNamespace(rows=rows)
-    curves(axes, table, None, "alpha", "test_error", "model", labels, colours=style.MODEL_COLOURS)
+    curves(axes, table, None, "alpha", "test_error", "model", labels)
     found = lines_of(axes)
     assert {model: colour_of(found[model]) for model in labels} == style.MODEL_COLOURS
 

@@ -5,7 +5,7 @@
   const K = oneheadKnobs, machine = oneheadMachine;
   const DELAYS = { report: 180, picture: 260 }; // milliseconds without a change before the expensive questions are asked
   let settings, state, file = "", upload = null, playing = null, polling = null, draftRequested = false, draftPending = false, timers = [];
-  let lastDrawn = null, lastAttention = null, lastHeads = null;
+  let shownFormula = "", lastDrawn = null, lastAttention = null, lastHeads = null;
   // counters: number of the last question, and of the last one that was drawn, reported and drawn exactly; read by tests
   const progress = { asked: 0, drawn: 0, reported: 0, exact: 0, trained: null, machine: () => machine.present(state, Date.now()) };
   Object.assign(progress, { embedCode: embedCode });
@@ -20,7 +20,8 @@
   function dispatch(event) {
     state = machine.step(state, event);
     const now = machine.present(state, Date.now());
-    oneheadPanel.show(now);
+    const plays = playing ? settings.views[K.view].plays : "";
+    oneheadPanel.show(plays ? Object.assign({ playing: settings.knobs[plays].symbol + " = " + new URLSearchParams(now.key).get(plays) }, now) : now);
     if (now.shown && now.shown === oneheadDrawing.current) progress.drawn = progress.asked; // the picture is on the screen already
     // a refused question has no picture: its sentence takes the place of the one that answered another question
     const shown = now.status === "refused" && !now.shown ? oneheadDrawing.sentence(now.key, now.refusal) : now.shown;
@@ -113,8 +114,8 @@
     $("title").textContent = own.title;
     document.title = own.title + " · onehead explorer";
     $("about").textContent = about;
-    $("formula").setAttribute("aria-label", "Formula: " + formula);
-    katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
+    $("formula").setAttribute("aria-label", "Formula: " + formula.replace(/\\role\{\w+\}/g, ""));
+    showFormula(formula);
     const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].rare && !name.startsWith("train")
       && (!settings.recorded || K.ownStops(name) || settings.recorded.solver.includes(K.view) && settings.recorded.solverKnobs.includes(name)));
     $("symbols").replaceChildren(...named.map(symbolButton));
@@ -129,6 +130,14 @@
     $("play").hidden = !own.plays || matchMedia("(prefers-reduced-motion: reduce)").matches;
     $("train").hidden = !own.trains || Boolean(settings.recorded);
     $("training-message").hidden = !own.trains;
+  }
+
+  // the formula with each symbol in the colour of its meaning, as on the knobs and in the picture
+  function showFormula(formula) {
+    shownFormula = formula;
+    const colours = settings.colours[document.documentElement.dataset.theme] || settings.colours.light;
+    formula = formula.replace(/\\role\{(\w+)\}/g, (all, role) => "\\textcolor{" + colours["@" + role] + "}");
+    katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
   }
 
   // the height of the text above the picture, from which the style sheet computes the height of the picture
@@ -223,28 +232,6 @@
     const plays = settings.views[K.view].plays;
     if (plays) $("play").textContent = "▶ Play " + settings.knobs[plays].symbol;
     $("play").setAttribute("aria-pressed", "false");
-  }
-
-  // one sentence that changes while α grows, from the share of the target that is learned
-  const STORY = [[0.02, "Too few samples: the head has learned nothing."], [0.5, "The strongest features of the target emerge."],
-    [0.8, "The head begins to attend to the same tokens as the teacher."], [0.95, "Most features are learned; what remains is noise."],
-    [2, "With this much data the head attends almost as the teacher does."]];
-
-  function tell(learned) {
-    $("story").hidden = learned === null;
-    if (learned !== null) setText(STORY.find(([end]) => learned < end)[1]);
-  }
-
-  function setText(text) {
-    if ($("story").textContent !== text) $("story").textContent = text;
-  }
-
-  // cosine of the maps on the screen, learner and teacher; null where the view has none
-  function learnedShare() {
-    const maps = oneheadDrawing.current ? oneheadDrawing.current.figure.data.filter((t) => (t.name || "").startsWith("map of the")) : [];
-    if (maps.length !== 2) return null;
-    const [a, b] = maps.map((t) => t.z.flat()), dot = (x, y) => x.reduce((sum, v, i) => sum + v * y[i], 0);
-    return dot(b, b) === 0 ? 0 : dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
   }
 
   function play() {
@@ -349,6 +336,8 @@
     $("theme").textContent = name === "dark" ? "Light" : "Dark";
     $("theme").setAttribute("aria-pressed", name === "dark");
     oneheadDrawing.setTheme(name);
+    for (const [role, colour] of Object.entries(settings.colours[name])) document.documentElement.style.setProperty("--" + role.slice(1) + "-role", colour);
+    if (shownFormula) showFormula(shownFormula);
     return name;
   }
 
@@ -430,8 +419,7 @@
       sendFile(e.dataTransfer.files[0]);
     });
     document.addEventListener("onehead-drawn", (e) => {
-      if (K.view === "head" && (playing || !$("story").hidden)) tell(learnedShare());
-      else tell(null);
+      oneheadStory.tell(K.view === "head" && (playing || !$("story").hidden) ? oneheadDrawing.current.figure : null);
       if (e.detail.key === state.key) progress.drawn = progress.asked;
     });
     new ResizeObserver(measureLead).observe(document.querySelector(".lead"));

@@ -30,12 +30,15 @@
     $("notes").replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
   }
 
+  // symbols in the colours that they have in the formula
+  const ROLES = { s: "third", "ε": "second", c: "theory" };
+
   function row(number) {
     const [name, symbol, value, meaning] = number, tr = document.createElement("tr");
     const th = document.createElement("th"), td = document.createElement("td");
     th.scope = "row";
     th.textContent = name;
-    if (symbol) th.append(Object.assign(document.createElement("span"), { className: "symbol", textContent: " " + symbol }));
+    if (symbol) th.append(Object.assign(document.createElement("span"), { className: "symbol " + (ROLES[symbol] || ""), textContent: " " + symbol }));
     if (meaning) th.append(Object.assign(document.createElement("small"), { textContent: meaning }));
     td.textContent = value;
     td.dataset.number = name;
@@ -80,7 +83,11 @@
     else if (page.badge) badge(...page.badge);
     else if (page.refusal) badge("failed", page.refusal, []);
     else badge("waiting", "", []);
-    numbers(page.numbers, status === "refused");
+    // while a knob plays, the numbers of the last point stay, with its value in their title, until those of the next arrive
+    if (page.numbers || !page.playing) {
+      numbers(page.numbers, status === "refused");
+      setText("numbers-title", (page.drafted ? "Draft of the numbers at " : "Numbers at ") + (page.playing || "the marked point"));
+    }
     if (shown) {
       setText("caption", [page.sentence || shown.caption, shown.note, window.oneheadNote].filter(Boolean).join(" "));
       setText("python", shown.python || $("python").textContent);

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from onehead import aim
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, format_value, text_figure
-from onehead.app.knobs import KNOBS
+from onehead.app.knobs import KNOBS, Value
 from onehead.app.refusals import as_sentence, explain
 from onehead.app.state import State
 from onehead.errors import OneheadError
@@ -20,8 +20,10 @@ from onehead.results import Certificate
 
 __all__ = [
     "BEST_POSSIBLE", "BEST_POSSIBLE_MEANING", "DOTS_NOTE", "DRAFT_POOL", "Badge", "Code", "Line", "Number", "Panel",
-    "Picture", "Report", "View", "badge_from", "failure_report", "fill_placeholders", "format_range", "numbers",
-    "predict_at_knobs", "refusal_picture", "report_from", "scalar_columns", "solved_count", "solving_placeholder",
+    "Picture", "Report", "View", "badge_from", "draft_numbers", "failure_report", "fill_placeholders", "format_range",
+    "numbers", "predict_at_knobs", "refusal_picture", "report_from", "scalar_columns", "solved_count",
+    "solving_placeholder",
+    "with_values",
 ]  # fmt: skip
 
 # name, symbol, attribute of the result or a function that computes the value from it, meaning
@@ -73,8 +75,9 @@ class Picture:
     """A figure with its caption and the table behind it.
 
     ``exact`` tells whether it is the library's own result or a draft; ``numbers`` are those computed only with the
-    exact picture; ``refusal`` is the reason where there is nothing to draw, and ``missing`` names what the user has yet
-    to give. ``seconds`` is the processor time of an exact picture.
+    exact picture, or those of a draft, with two digits, shown until the report arrives; ``refusal`` is the reason where
+    there is nothing to draw, and ``missing`` names what the user has yet to give. ``seconds`` is the
+    processor time of an exact picture.
     """
 
     figure: Figure
@@ -166,6 +169,15 @@ class View:
         return self.panel_of(state).code(state)
 
 
+def with_values(panel: Panel, **values: Value) -> Panel:
+    """Return a panel that ignores some knobs of its view and has fixed values in their place."""
+
+    def fixed(function: Callable[[State], Any]) -> Callable[[State], Any]:
+        return lambda state: function(state.changed(**values))
+
+    return Panel(*map(fixed, panel))
+
+
 def numbers(result: Any, *lines: Line) -> tuple[Number, ...]:
     """Return rows of the table of numbers, with values read from a result.
 
@@ -178,6 +190,22 @@ def numbers(result: Any, *lines: Line) -> tuple[Number, ...]:
     return tuple(
         Number(name, symbol, format_value(attrgetter(key)(result) if isinstance(key, str) else key(result)), meaning)
         for name, symbol, key, meaning in lines
+    )
+
+
+def draft_numbers(result: Any, *lines: Line) -> tuple[Number, ...]:
+    """Return rows as `numbers` does, with the two digits that a draft has.
+
+    Examples
+    --------
+    >>> from onehead.sparse import Task
+    >>> draft_numbers(Task(strength=1.234), ("Strength", "θ", "strength", "of the signal"))[0].value
+    '≈ 1.2'
+    """
+    values = (attrgetter(key)(result) if isinstance(key, str) else key(result) for _, _, key, _ in lines)
+    return tuple(
+        Number(name, symbol, f"≈ {value:.2g}", meaning)
+        for (name, symbol, _, meaning), value in zip(lines, values, strict=True)
     )
 
 

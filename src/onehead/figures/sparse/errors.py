@@ -25,8 +25,8 @@ def draw(source: DataSource) -> Drawing:
     runs = source.train("trained", "sparse.train", {("model", "dim", "trials", "alpha"): settings}, plan)
 
     picture, (left, right) = panels(1, 2, width=4.6)
-    curves(left, theory, runs, "alpha", "test_error", "model", MODELS, colours=MODEL_COLOURS)
-    curves(right, theory, runs, "alpha", "train_error", "model", MODELS, colours=MODEL_COLOURS)
+    curves(left, theory, runs, "alpha", "test_error", "model", MODELS)
+    curves(right, theory, runs, "alpha", "train_error", "model", MODELS)
     xlabel = r"samples over dimension, $\alpha = n/d$"
     finish_panel(left, xlabel, "test error", "L = 10, R = 1, θ = 5, π = 0.5", ylim=(0.0, 0.5), legend="center right")
     left.legend(frameon=False, fontsize=7.8, loc="center right", bbox_to_anchor=(1.0, 0.3))

@@ -7,7 +7,6 @@ import numpy as np
 from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
-from onehead.aim.verbs.training_time import Relaxation, check_minimum, check_relaxation, relaxation_of
 from onehead.app.drawing import Figure, figure, format_value, line, points, with_marked_point
 from onehead.app.knobs import TrainingTime
 from onehead.app.state import State
@@ -47,8 +46,9 @@ CAPTION = (
 
 def draft(state: State) -> Picture:
     """Return the picture for a draft of the minimum."""
-    from onehead.aim.theory.build import build_state_evolution
-    from onehead.app.drafts.curves import draft_point  # loads the theory
+    from onehead.aim.theory.build import build_state_evolution  # loads the theory
+    from onehead.aim.verbs.training_time import Relaxation, check_minimum, check_relaxation
+    from onehead.app.drafts.curves import draft_point
 
     check_relaxation(state.task, state.learner, state["time"])
     found = draft_point(state.task, state.learner, state["alpha"])
@@ -63,6 +63,8 @@ def draft(state: State) -> Picture:
 
 def picture(state: State) -> Picture:
     """Return the picture for the exact minimum."""
+    from onehead.aim.verbs.training_time import relaxation_of  # loads the theory
+
     found = _found(state)
     return _picture(state, relaxation_of(found.point, found.start), found.rank, exact=True)
 
@@ -71,7 +73,7 @@ def _found(state: State) -> Any:
     return aim.training_time(predict_at_knobs(state), state["time"], start=state["start"], cut=state["cut"])
 
 
-def _picture(state: State, relaxation: Relaxation, rank: float, *, exact: bool) -> Picture:
+def _picture(state: State, relaxation: Any, rank: float, *, exact: bool) -> Picture:
     times = np.geomspace(*TIMES, TIME_POINTS)
     sources = relaxation.quantile_sources(DRAWN)
     table = np.array([relaxation.value(time, sources) for time in times])

@@ -101,6 +101,11 @@ class Directions(ABC):
         return len(self.target_eigenvalues)
 
     @property
+    def adds_to_totals(self) -> bool:
+        """Whether the head has the logits of one without directions, of another total variance."""
+        return self.separate
+
+    @property
     def separate_power(self) -> float:
         """Variance that separate directions add to the label coordinates."""
         return float(np.dot(self.target_eigenvalues, self.target_eigenvalues)) if self.separate else 0.0

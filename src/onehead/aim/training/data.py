@@ -59,7 +59,7 @@ def unasked_direction(dim: int) -> Array:
 
 
 def mean_length(task: Task, target: Array) -> float:
-    """Length |μ| of the mean of the queries, root mean square if it fluctuates: sqrt(M d); zero without unasked share (D1).
+    """Length |μ| of the mean of the queries, or its root mean square: sqrt(M d); zero without an unasked share (D1).
 
     The map of a tied head is symmetric, so that its row along the mean cannot be chosen: the mean is as long as the
     unasked variance G = |S* μ|²/d requires.

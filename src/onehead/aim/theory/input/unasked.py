@@ -72,8 +72,6 @@ class UnaskedField(SharedFields):
     hats.
     """
 
-    own_sector: bool = False
-
     def output_values(self, q: Array, m: Array, learned: Array) -> tuple[float, ...]:
         """Return the totals q + c² G and m + c G (D2.1); with ``own_sector``, the overlaps and the field."""
         if self.own_sector:
@@ -84,11 +82,6 @@ class UnaskedField(SharedFields):
     def isotropic_overlaps(self, q: float, m: float) -> tuple[float, float, tuple[float, ...]]:
         """Return q, m and the field of a map that is m/Q0 times the target."""
         return q, m, (m / self.bulk_power * self.target_eigenvalues[0],)
-
-    @property
-    def adds_to_totals(self) -> bool:
-        """Whether its logits have the law of all others, so that only sums of both matter (D2.1)."""
-        return not self.own_sector
 
     @lru_cache(maxsize=64)  # noqa: B019  (directions and channels are frozen and small, and few at a time)
     def origin_hats(self, output: OutputChannel, level: int) -> Hats:

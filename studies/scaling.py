@@ -1,9 +1,9 @@
-"""Three measurements about power-law targets: ``python -m studies.scaling exponents|tokens|training FOLDER``.
+"""Three measurements about power-law targets: ``python -m studies.scaling exponents|tokens|training|draw FOLDER``.
 
 exponents: do local exponents approach 1 - 1/(2 gamma) and 2 - 1/gamma as d grows, at a fixed log_d n?
 tokens: does the sequence length change exponents, or only the scale alpha (T² + T - 2)/2?
 training: trained heads compared with theory at several d.
-Each writes a CSV into FOLDER, one row per solution as soon as it is finished.
+Each writes a CSV into FOLDER, one row per solution as soon as it is finished; ``draw`` makes pictures of the CSV files.
 """
 
 import csv
@@ -11,12 +11,17 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onehead import aim
 from onehead.aim.verbs.implicit_derivatives import local_exponent
+from onehead.figures.drawing import line
+from onehead.plot.style import finish_panel, guide, panels, training_marks, write_picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GAMMAS = (0.75, 1.0, 1.25, 1.5)
 DIMS = (100, 200, 400, 800, 1600, 3200)
@@ -43,7 +48,10 @@ def exponents() -> Iterator[dict[str, Any]]:
 
 
 def tokens() -> Iterator[dict[str, Any]]:
-    """Yield excess error and exponents for T = 2, 3, 5 at equal alpha (T² + T - 2)/2 and equal weight decay."""
+    """Yield excess error and exponents for T = 2, 3, 5 at equal alpha (T² + T - 2)/2 and equal weight decay.
+
+    Logits are Gaussian, as in `onehead.aim.scaling`.
+    """
     for count in (2, 3, 5):
         informative = (count * count + count - 2) / 2
         for decay in (1.0 / 200.0, 1.0):
@@ -51,7 +59,9 @@ def tokens() -> Iterator[dict[str, Any]]:
             near = None
             for scaled in np.geomspace(20.0, 0.05, 14):
                 start = time.perf_counter()
-                near = aim.predict(task, aim.Learner(weight_decay=decay), float(scaled / informative), near=near)
+                near = aim.predict(
+                    task, aim.Learner(weight_decay=decay, leading=0), float(scaled / informative), near=near
+                )
                 yield {
                     "tokens": count,
                     "weight_decay": decay,
@@ -94,9 +104,84 @@ def training() -> Iterator[dict[str, Any]]:
             }
 
 
+def _read(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Return the rows of a CSV file, with numbers as floats."""
+    with (folder / f"scaling-{name}.csv").open(newline="") as file:
+        return [
+            {key: value if key == "status" else float(value) for key, value in row.items()}
+            for row in csv.DictReader(file)
+        ]
+
+
+def _panels_of(rows: list[dict[str, Any]], *names: str) -> list[dict[str, float]]:
+    """Return the different values of these columns, in the order in which they occur."""
+    return [
+        dict(zip(names, values, strict=True)) for values in dict.fromkeys(tuple(row[n] for n in names) for row in rows)
+    ]
+
+
+def _where(rows: list[dict[str, Any]], **values: float) -> list[dict[str, Any]]:
+    return [row for row in rows if all(row[name] == value for name, value in values.items())]
+
+
+def draw_exponents(rows: list[dict[str, Any]]) -> "Figure":
+    """Return the figure of local exponents at fixed log_d n, darker for larger d, with predicted values as guides."""
+    chosen = [own for own in _panels_of(rows, "gamma", "log_lambda") if own["gamma"] in (0.75, 1.25)]
+    picture, axes = panels(2, 2)
+    for pane, own in zip(axes, chosen, strict=True):
+        gamma = own["gamma"]
+        for k, dim in enumerate(DIMS):
+            line(pane, _where(rows, dim=dim, **own), "log_n", "local_exponent", f"d = {dim}", k)
+        guide(pane, y=-(2.0 - 1.0 / gamma) if own["log_lambda"] > 0.0 else -(1.0 - 0.5 / gamma), text="predicted")
+        decay = r"\sqrt{d}" if own["log_lambda"] > 0.0 else "1/d"
+        finish_panel(
+            pane, r"$\log_d n$", "local exponent", rf"$\gamma = {gamma:g}$, $\lambda = {decay}$", legend="best"
+        )
+    return picture
+
+
+def draw_tokens(rows: list[dict[str, Any]]) -> "Figure":
+    """Return the figure of excess errors and exponents against samples per informative combination, T = 2, 3, 5."""
+    picture, axes = panels(2, 2)
+    for column, own in enumerate(_panels_of(rows, "weight_decay")):
+        decay = own["weight_decay"]
+        for pane, name in ((axes[column], "excess_error"), (axes[2 + column], "local_exponent")):
+            for k, count in enumerate((2, 3, 5)):
+                line(pane, _where(rows, tokens=count, **own), "scaled_alpha", name, f"T = {count}", k)
+            title = rf"$\gamma = 0.75$, $d = 200$, $\lambda = {decay:g}$"
+            log = "xy" if name == "excess_error" else "x"
+            finish_panel(pane, r"$\alpha (T^2 + T - 2)/2$", name.replace("_", " "), title, log=log, legend="best")
+    return picture
+
+
+def draw_training(rows: list[dict[str, Any]]) -> "Figure":
+    """Return the figure of the gap between trained excess errors and theory against 1/d, two tokens."""
+    picture, axes = panels(1, 2)
+    for pane, gamma in zip(axes, (0.75, 1.25), strict=True):
+        for k, own in enumerate(_panels_of(_where(rows, tokens=2, gamma=gamma), "log_lambda", "log_n")):
+            found = _where(rows, tokens=2, gamma=gamma, **own)
+            gaps = [row["excess"] / row["excess_theory"] - 1.0 for row in found]
+            errors = [row["excess_err"] / row["excess_theory"] for row in found]
+            label = f"λ = {'1/d' if own['log_lambda'] < 0.0 else '1'}, log n = {own['log_n']:g} log d"
+            training_marks(pane, [1.0 / row["dim"] for row in found], gaps, errors, label, k, ls="-")
+        guide(pane, y=0.0, text="theory")
+        finish_panel(
+            pane, "1/d", "trained / theory - 1, of the excess error", rf"$\gamma = {gamma:g}$", ylim=(-0.03, 0.5)
+        )
+    return picture
+
+
+PICTURES = {"exponents": draw_exponents, "tokens": draw_tokens, "training": draw_training}
+
+
 def main() -> None:
-    """Write one CSV file, row by row."""
+    """Write one CSV file, row by row, or the pictures of all that are there."""
     name, folder = sys.argv[1], Path(sys.argv[2])
+    if name == "draw":
+        for found, picture in PICTURES.items():
+            if (folder / f"scaling-{found}.csv").exists():
+                write_picture(picture(_read(folder, found)), folder / f"scaling-{found}.png", dpi=130)
+        return
     rows = {"exponents": exponents, "tokens": tokens, "training": training}[name]()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"scaling-{name}.csv").open("w", newline="") as file:

@@ -2,12 +2,14 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from matplotlib.colors import to_hex
 
 import onehead
 from onehead import aim, plot, sparse
+from onehead.figures.drawing import curves
 from onehead.plot import style
 
 FOLDER = Path(onehead.__file__).parent
@@ -57,6 +59,28 @@ def test_models_keep_their_colour_in_every_picture():
     capacity = lines_of(plot.capacity([sparse.capacity(sparse.Task(), plan)] * 2, [0.1, 0.2]))
     for model, colour in style.MODEL_COLOURS.items():
         assert colour_of(errors[model]) == colour == colour_of(capacity[model])
+
+
+def test_figures_of_the_models_use_their_colours():
+    rows = [
+        {"model": model, "alpha": alpha, "test_error": 0.1, "state": "done", "dim": 10}
+        for model in style.MODEL_COLOURS
+        for alpha in (1.0, 2.0)
+    ]
+    axes = style.fresh_axes()
+    labels = {model: model for model in style.MODEL_COLOURS}
+    table = SimpleNamespace(rows=rows)
+    curves(axes, table, None, "alpha", "test_error", "model", labels)
+    found = lines_of(axes)
+    assert {model: colour_of(found[model]) for model in labels} == style.MODEL_COLOURS
+
+
+def test_lines_on_a_map_have_a_white_border():
+    decays = {"y": ("weight_decay", [0.01, 0.1])}
+    grid = aim.map(TASK, HEAD, x=("alpha", [0.5, 1.0]), **decays)
+    line = lines_of(plot.heat_map(grid, lines={"best": [(0.5, 0.05), (1.0, 0.05)]}))["best"]
+    assert colour_of(line) == style.OPTIMUM
+    assert to_hex(line.get_path_effects()[0]._gc["foreground"]) == "#ffffff"
 
 
 def test_approximate_stretches_are_dashed_and_missing_points_leave_a_gap():

@@ -7,6 +7,8 @@ from tests.support.problems import sampled_eigenvalues as sampled
 from onehead.aim import Learner, MarchenkoPastur, Method, Task, Variant, predict, spectrum, train
 from onehead.aim.targets import Spikes
 from onehead.errors import InvalidArgument
+from onehead.plot import head_spectrum
+from onehead.plot.style import TRAINING
 from onehead.weights import fit_laws, head_report
 from onehead.weights.law import outliers_belong_to_law
 
@@ -193,10 +195,15 @@ def test_a_law_with_two_bulks_is_fitted_to_all_values(kappa0):
     target = rng.standard_normal((dim, rows)) @ rng.standard_normal((rows, dim)) / np.sqrt(rows * dim)
     left, values, right = np.linalg.svd(target + np.sqrt(0.05 / dim) * rng.standard_normal((dim, dim)))
     root = np.sqrt(np.clip(values - 0.1, 0.0, None))
-    fit = head_report((left * root).T, root[:, None] * right).fit("untied")
+    report = head_report((left * root).T, root[:, None] * right)
+    fit = report.fit("untied")
     for name, value in truth.items():
         assert abs(fit.parameters[name] - value) < MAX_DEVIATION * fit.errors[name], name
     assert fit.errors["slope"] < 0.2
+    # the drawn law begins at the largest value, although some values are marked as outliers
+    drawn = {line.get_label(): line for line in head_spectrum(report).get_lines()}
+    assert list(drawn["untied head"].get_xdata()) == [*range(1, fit.expected.size + 1)]
+    assert drawn["singular values"].get_color() == TRAINING
 
 
 def test_few_outliers_are_not_part_of_a_law():

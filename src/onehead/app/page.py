@@ -20,7 +20,7 @@ ASSETS = Path(__file__).parent / "assets"
 STYLES = ("katex/katex.min.css", "explorer.css")
 SCRIPTS = (
     "katex/katex.min.js", "machine.js", "solver.js", "drafts.js", "knobs.js", "drawing.js", "network.js", "panel.js", "tour.js",
-    "explorer.js",
+    "story.js", "explorer.js",
     "plotly/plotly-cartesian.min.js",
 )  # fmt: skip
 # knobs of a page that is opened without an address; the others follow with "All parameters"
@@ -218,7 +218,7 @@ def render_page(
 <div class="lead"><h1 id="title"></h1><p id="about"></p>{HEAD_DIAGRAM}<div id="formula" role="img" aria-label="formula"></div>
 <div id="symbols" class="row" role="group" aria-label="Symbols of the formula: go to the knob"></div></div>
 {UPLOAD_FORM}
-<div class="row" id="play-row"><button type="button" id="play" class="main" hidden>▶ Play α</button><p id="story" role="status" hidden></p></div>
+<div class="row" id="play-row"><button type="button" id="play" class="main" hidden>▶ Play α</button><p id="story" hidden><span id="story-text" role="status"></span> <span id="story-share"></span></p></div>
 <div id="frame"><div id="state" class="drawing" role="status">drawing</div>
 <div id="stage"><div id="picture" role="img" aria-label="The picture is being drawn."></div>
 <div id="grip" role="slider" tabindex="0" aria-label="Marked point" aria-valuenow="0" hidden></div></div></div>
@@ -239,7 +239,7 @@ def render_page(
 <aside id="panel" aria-label="Numbers">
 <div id="badge" class="badge waiting" role="status"><b>…</b><span></span></div>
 <ul id="notes"></ul>
-<table id="numbers"><caption class="quiet">Numbers at the marked point</caption><tbody></tbody></table>
+<table id="numbers"><caption id="numbers-title">Numbers at the marked point</caption><tbody></tbody></table>
 <details id="code"><summary>As code</summary>
 <h2>Python</h2><pre id="python" tabindex="0"></pre>
 <h2>Shell</h2><pre id="shell" tabindex="0"></pre>

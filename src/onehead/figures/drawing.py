@@ -9,6 +9,7 @@ from onehead.aim.targets import MarchenkoPastur, Target
 from onehead.figures.data_source import DataSource
 from onehead.plot.style import (
     ALPHA_LABEL,
+    MODEL_COLOURS,
     TARGET_FILL,
     despine,
     finish_panel,
@@ -86,13 +87,14 @@ def curves(
 ) -> None:
     """Draw a line of theory and markers of training for each value of ``by``, in the order of ``labels``.
 
-    ``only`` selects the rows with these values.
+    ``only`` selects the rows with these values. Lines of the models of sparse tokens have the colour of their model.
     """
     dims = {row["dim"] for row in rows_with(training)}
     name: str | None = f"trained, d = {dims.pop()}" if len(dims) == 1 else "trained"
     for k, (value, label) in enumerate(labels.items()):
         selected = {**(only or {}), **({by: value} if isinstance(by, str) else dict(zip(by, value, strict=True)))}
-        line(axes, rows_with(theory, **selected), x, y, label, k, **style)
+        own = {"color": MODEL_COLOURS[value]} if by == "model" else {}
+        line(axes, rows_with(theory, **selected), x, y, label, k, **style, **own)
         if runs := rows_with(training, **selected):
             marks(axes, runs, x, y, name, k)
             name = None  # only the first markers have an entry in the legend

@@ -83,6 +83,8 @@ def heat_map(
     >>> plot.heat_map(found).get_xlabel()
     'inverse temperature $\\\\beta$'
     """
+    from matplotlib.patheffects import Normal, Stroke
+
     axes, of = resolve_axes(ax, 6.8, 4.6), quantity or found.of
     x, y, values = np.array(found.x_values), np.array(found.y_values), found.grid(of)
     columns, rows = np.argsort(x), np.argsort(y)
@@ -109,7 +111,9 @@ def heat_map(
     for (name, points), dash in zip((lines or {}).items(), DASHES, strict=False):
         inside = [(a, b) for a, b in points if x[0] <= a <= x[-1] and y[0] <= b <= y[-1]]
         if len(inside) > 1:
-            axes.plot(*zip(*inside, strict=True), color=OPTIMUM, lw=1.8, ls=dash, label=name)
+            # a white border keeps the line visible where the map is dark
+            border = [Stroke(linewidth=3.4, foreground="white"), Normal()]
+            axes.plot(*zip(*inside, strict=True), color=OPTIMUM, lw=1.8, ls=dash, label=name, path_effects=border)
     axes.set_xlim(corners[0][0], corners[0][-1])
     labels = SPARSE_LABELS if hasattr(found, "protocol") else AIM_LABELS
     xlabel, ylabel = (labels.get(name, name.replace("_", " ")) for name in (found.x_name, found.y_name))

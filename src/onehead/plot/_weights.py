@@ -76,8 +76,10 @@ def head_spectrum(
     for fit in head.fits if alone else ():
         if small and fit.law not in (head.best_law, "noise"):
             continue
-        colour, line, text = LAW_STYLES[fit.law]
-        axes.plot(ranks[beyond:], fit.expected, color=colour, ls=line, lw=0.9 if small else 1.6, label=text)
+        shade, line, text = LAW_STYLES[fit.law]
+        # laws are fitted to the smallest values: to the bulk, or to all where the outliers belong to the law
+        fitted = ranks[values.size - fit.expected.size :]
+        axes.plot(fitted, fit.expected, color=shade, ls=line, lw=0.9 if small else 1.6, label=text)
     axes.plot(ranks[beyond:], values[beyond:], "o", color=colour, ms=size, mew=0.0, label=label or "singular values")
     if beyond:
         axes.plot(ranks[:beyond], values[:beyond], "^", color=colour, ms=1.8 * size, mew=0.0, label="outliers")

@@ -316,8 +316,9 @@ def _judged(
     warnings, status, kind = [], "converged", problem.output.loss.kind
     if switch > VISIBLE_SWITCH_MASS:
         status, kind = "converged, approximate: the two branches differ", "heuristic"
+        share = f"{switch:.1%}" if switch >= 5e-4 else "less than 0.05%"
         warnings.append(
-            f"for {switch:.1%} of the samples the output layer has a lower minimum than the one near the label, so the "
+            f"for {share} of the samples the output layer has a lower minimum than the one near the label, so the "
             "theory is approximate here; compare branch='label' with branch='global'"
         )
     for text in (NARROW if problem.input.rank_limited(rank) else None, problem.input.heuristic):

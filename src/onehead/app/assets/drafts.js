@@ -253,8 +253,8 @@
 
   // ---- numbers and code
 
-  function numbers(view, values) {
-    const problem = oneheadSolver.problem(values), point = pointAt(problem, Number(values.alpha), "fine"), plural = problem.tied ? "eigenvalues" : "singular values";
+  function numbers(view, values, quality) {
+    const problem = oneheadSolver.problem(values), point = pointAt(problem, Number(values.alpha), quality), plural = problem.tied ? "eigenvalues" : "singular values";
     if (!point) return null;
     const rows = [["Test error", "", point.test_error, "on fresh samples with noisy labels"], ["Clean test error", "", point.test_error_clean, "on fresh samples with labels without noise"],
       ["Training loss", "", point.train_loss, "objective divided by d², at the minimum"], ["Rank", "", point.rank, "share of " + plural + " of S that are not zero"],
@@ -263,6 +263,12 @@
     if (view === "curve") rows.push(["Self-response", "Σ", point.sigma, "how far a training sample pulls its own logits"]);
     else if (view !== "decay") rows.push(["Noise variance", "s", point.map.s, "added to the target"], ["Soft threshold", "ε", point.map.eps, "set by weight decay"], ["Slope", "c", point.map.slope, "scale of learned " + plural]);
     return rows.map(([name, symbol, v, meaning]) => [name, symbol, digits(v), meaning]);
+  }
+
+  function shareRow(made, values) {
+    if (!made.figure) return [];
+    const share = oneheadStory.share(made.figure, Number(values.beta) / Number(values.beta0));
+    return [["Share learned", "", share.toFixed(3), "of the target's variance, in the maps drawn: 1 − |βS − β₀S*|²/|β₀S*|²"]];
   }
 
   function code(view, values) {
@@ -281,7 +287,8 @@
     if (Object.keys(bad).length) return kind === "draw" ? { key: key, wrong: bad } : { key: key, refused: Object.values(bad)[0] };
     if (oneheadSolver.problem(values) === null) return { key: key, refused: NOT_FOUND }; // a combination that is not solved here
     if (kind === "report") {
-      const rows = numbers(view, values);
+      const rows = numbers(view, values, "fine");
+      if (rows && view === "head") rows.push(...shareRow(head(values, templateOf(view, table), true, table.scene), values));
       return rows ? { key: key, badge: ["draft", MEANING, []], numbers: rows } : { key: key, refused: NOT_FOUND };
     }
     const template = templateOf(view, table), fine = kind !== "draw";
@@ -289,6 +296,8 @@
       : view === "head" ? head(values, template, fine, table.scene) : spectrum(values, template, fine);
     if (!made) return { key: key, superseded: true };
     if (made.refused) return { key: key, refused: made.refused };
+    // while α plays no report is asked for: the numbers come with the picture
+    if (!fine && settings.views[view].plays) made.numbers = (numbers(view, values, "draft") || []).concat(view === "head" ? shareRow(made, values) : []);
     return Object.assign({ key: key, local: true, exact: fine, refusal: "", missing: "", empty: false, alt: made.caption }, made, code(view, values));
   }
 

@@ -20,7 +20,8 @@
   function dispatch(event) {
     state = machine.step(state, event);
     const now = machine.present(state, Date.now());
-    oneheadPanel.show(now);
+    const plays = playing ? settings.views[K.view].plays : "";
+    oneheadPanel.show(plays ? Object.assign({ playing: settings.knobs[plays].symbol + " = " + new URLSearchParams(now.key).get(plays) }, now) : now);
     if (now.shown && now.shown === oneheadDrawing.current) progress.drawn = progress.asked; // the picture is on the screen already
     // a refused question has no picture: its sentence takes the place of the one that answered another question
     const shown = now.status === "refused" && !now.shown ? oneheadDrawing.sentence(now.key, now.refusal) : now.shown;
@@ -196,28 +197,6 @@
     playing = null;
     $("play").textContent = "▶ Play α";
     $("play").setAttribute("aria-pressed", "false");
-  }
-
-  // one sentence that changes while α grows, from the share of the target that is learned
-  const STORY = [[0.02, "Too few samples: the head has learned nothing."], [0.5, "The strongest features of the target emerge."],
-    [0.8, "The head begins to attend to the same tokens as the teacher."], [0.95, "Most features are learned; what remains is noise."],
-    [2, "With this much data the head attends almost as the teacher does."]];
-
-  function tell(learned) {
-    $("story").hidden = learned === null;
-    if (learned !== null) setText(STORY.find(([end]) => learned < end)[1]);
-  }
-
-  function setText(text) {
-    if ($("story").textContent !== text) $("story").textContent = text;
-  }
-
-  // cosine of the maps on the screen, learner and teacher; null where the view has none
-  function learnedShare() {
-    const maps = oneheadDrawing.current ? oneheadDrawing.current.figure.data.filter((t) => (t.name || "").startsWith("map of the")) : [];
-    if (maps.length !== 2) return null;
-    const [a, b] = maps.map((t) => t.z.flat()), dot = (x, y) => x.reduce((sum, v, i) => sum + v * y[i], 0);
-    return dot(b, b) === 0 ? 0 : dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
   }
 
   function play() {
@@ -403,8 +382,7 @@
       sendFile(e.dataTransfer.files[0]);
     });
     document.addEventListener("onehead-drawn", (e) => {
-      if (K.view === "head" && (playing || !$("story").hidden)) tell(learnedShare());
-      else tell(null);
+      oneheadStory.tell(K.view === "head" && (playing || !$("story").hidden) ? oneheadDrawing.current.figure : null);
       if (e.detail.key === state.key) progress.drawn = progress.asked;
     });
     new ResizeObserver(measureLead).observe(document.querySelector(".lead"));

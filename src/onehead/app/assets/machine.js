@@ -56,8 +56,9 @@
       : "draft";
     const counting = state.solvingSince !== null && (status === "solving" || status === "no draft");
     const seconds = counting ? Math.floor((now - state.solvingSince) / 1000) : status === "drawing" ? Math.max(0, Math.floor((now - state.since) / 1000)) : 0;
-    const numbers = state.report ? state.report.numbers.slice() : null;
-    if (numbers && exact && exact.numbers)
+    const drafted = !state.report && state.draft && state.draft.numbers && state.draft.numbers.length > 0;
+    const numbers = state.report ? state.report.numbers.slice() : drafted ? state.draft.numbers.slice() : null;
+    if (numbers && state.report && exact && exact.numbers)
       for (const row of exact.numbers) {
         const index = numbers.findIndex((old) => old[0] === row[0]);
         if (index >= 0) numbers[index] = row;
@@ -65,7 +66,7 @@
       }
     return {
       key: state.key, status: status, seconds: seconds, shown: shown, stale: !shown, refusal: refusal || "",
-      badge: state.connected && state.report ? state.report.badge : null, numbers: numbers,
+      badge: state.connected && state.report ? state.report.badge : null, numbers: numbers, drafted: Boolean(drafted && !state.draft.exact),
       sentence: state.picture && state.picture.sentence ? state.picture.sentence : "",
     };
   }

@@ -18,10 +18,12 @@
   async function recorded(kind, key) {
     if (!answers) answers = oneheadUnpack("recorded");
     const table = await answers, query = new URLSearchParams(key);
-    const found = table[kind] && table[kind][oneheadKnobs.recordName(query.get("view"), (knob) => query.get(knob))];
+    const name = oneheadKnobs.recordName(query.get("view"), (knob) => query.get(knob)), found = table[kind] && table[kind][name];
     if (!found && oneheadDrafts.supports(query.get("view"), oneheadKnobs.values)) return drafted(kind, key, table);
     if (!found) return { key: key, refused: "This setting is not part of the recording; start onehead app to compute it." };
     const answer = Object.assign({}, table.figures[found.drawing] || {}, found, { key: key });
+    // while α plays no report is asked for: the numbers come with the picture
+    if (kind === "draw" && table.report && table.report[name]) answer.numbers = table.report[name].numbers;
     if (found.at) answer.figure = withMarkedPoint(answer.figure, found.at);
     return answer;
   }

@@ -80,7 +80,11 @@
     else if (page.badge) badge(...page.badge);
     else if (page.refusal) badge("failed", page.refusal, []);
     else badge("waiting", "", []);
-    numbers(page.numbers, status === "refused");
+    // while a knob plays, the numbers of the last point stay, with its value in their title, until those of the next arrive
+    if (page.numbers || !page.playing) {
+      numbers(page.numbers, status === "refused");
+      setText("numbers-title", (page.drafted ? "Draft of the numbers at " : "Numbers at ") + (page.playing || "the marked point"));
+    }
     if (shown) {
       setText("caption", [page.sentence || shown.caption, shown.note, window.oneheadNote].filter(Boolean).join(" "));
       setText("python", shown.python || $("python").textContent);

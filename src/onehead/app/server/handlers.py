@@ -71,7 +71,8 @@ class Handlers:
         except (OneheadError, ArithmeticError) as error:
             picture = refusal_picture(explain(error) if isinstance(error, OneheadError) else TOO_EXTREME)
         code = VIEWS[state.view].code(state)
-        return answer | self._picture(state, picture) | {"python": code.python, "shell": code.shell}
+        answer |= self._picture(state, picture) | {"python": code.python, "shell": code.shell}
+        return answer | ({"numbers": number_rows(picture.numbers)} if picture.numbers else {})
 
     def report(self, question: Question) -> Answer:
         """Return the numbers and the badge."""

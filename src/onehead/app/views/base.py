@@ -19,8 +19,9 @@ from onehead.results import Certificate
 
 __all__ = [
     "BEST_POSSIBLE", "BEST_POSSIBLE_MEANING", "DOTS_NOTE", "DRAFT_POOL", "Badge", "Code", "Line", "Number", "Panel",
-    "Picture", "Report", "View", "badge_from", "failure_report", "fill_placeholders", "format_range", "numbers",
-    "predict_at_knobs", "refusal_picture", "report_from", "scalar_columns", "solved_count", "solving_placeholder",
+    "Picture", "Report", "View", "badge_from", "draft_numbers", "failure_report", "fill_placeholders", "format_range",
+    "numbers", "predict_at_knobs", "refusal_picture", "report_from", "scalar_columns", "solved_count",
+    "solving_placeholder",
 ]  # fmt: skip
 
 # name, symbol, attribute of the result or a function that computes the value from it, meaning
@@ -72,8 +73,8 @@ class Picture:
     """A figure with its caption and the table behind it.
 
     ``exact`` tells whether it is the library's own result or a draft; ``numbers`` are those computed only with the
-    exact picture; ``refusal`` is the reason where there is nothing to draw, and ``missing`` names what the user has yet
-    to give.
+    exact picture, or those of a draft, with two digits, shown until the report arrives; ``refusal`` is the reason where
+    there is nothing to draw, and ``missing`` names what the user has yet to give.
     """
 
     figure: Figure
@@ -165,6 +166,22 @@ def numbers(result: Any, *lines: Line) -> tuple[Number, ...]:
     return tuple(
         Number(name, symbol, format_value(attrgetter(key)(result) if isinstance(key, str) else key(result)), meaning)
         for name, symbol, key, meaning in lines
+    )
+
+
+def draft_numbers(result: Any, *lines: Line) -> tuple[Number, ...]:
+    """Return rows as `numbers` does, with the two digits that a draft has.
+
+    Examples
+    --------
+    >>> from onehead.sparse import Task
+    >>> draft_numbers(Task(strength=1.234), ("Strength", "θ", "strength", "of the signal"))[0].value
+    '≈ 1.2'
+    """
+    values = (attrgetter(key)(result) if isinstance(key, str) else key(result) for _, _, key, _ in lines)
+    return tuple(
+        Number(name, symbol, f"≈ {value:.2g}", meaning)
+        for (name, symbol, _, meaning), value in zip(lines, values, strict=True)
     )
 
 

@@ -1,5 +1,6 @@
 """The head: query-key map and attention of teacher and learner on one sequence, sampled from the theory."""
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,11 +13,13 @@ from onehead.app.drawing import Figure, figure, heatmap, line, points
 from onehead.app.state import State
 from onehead.app.views.base import (
     Line,
+    Number,
     Panel,
     Picture,
     Report,
     View,
     badge_from,
+    draft_numbers,
     failure_report,
     fill_placeholders,
     numbers,
@@ -26,7 +29,7 @@ from onehead.app.views.base import (
 from onehead.app.views.code_snippets import code_snippets
 from onehead.errors import OneheadError
 
-__all__ = ["VIEW", "Law", "random_numbers", "sampled_map"]
+__all__ = ["VIEW", "Law", "random_numbers", "sampled_map", "share_learned"]
 
 Array = NDArray[np.float64]
 
@@ -50,6 +53,13 @@ LINES: tuple[Line, ...] = (
     ("Noise variance", "s", "spread", "added to the target"),
     ("Soft threshold", "ε", "threshold", "set by weight decay"),
     ("Slope", "c", "slope", "scale of learned {value}s"),
+)
+SHARE_LEARNED = "of the target's variance, in the maps drawn: 1 − |βS − β₀S*|²/|β₀S*|²"
+DRAFT_LINES: tuple[Line, ...] = (
+    ("Test error", "", "test_error", "on fresh samples"),
+    ("Rank", "", "rank", "share of {value}s of S that are not zero"),
+    ("Noise variance", "s", "map.s", "added to the target"),
+    ("Soft threshold", "ε", "map.eps", "set by weight decay"),
 )
 
 
@@ -140,7 +150,8 @@ def draft(state: State) -> Picture:
         return solving_placeholder()
     s, eps, cut, slope = found.map
     law = Law(s, eps, cut, slope / state.learner.beta, found.rank == 0.0)
-    return _picture(state, law, exact=False)
+    shown = draft_numbers(found, *fill_placeholders(state, *(DRAFT_LINES[:2] if law.empty else DRAFT_LINES)))
+    return replace(_picture(state, law, exact=False), numbers=(*shown, _share_number(state, law)))
 
 
 def picture(state: State) -> Picture:
@@ -151,6 +162,27 @@ def picture(state: State) -> Picture:
 
 def _law(point: Any) -> Law:
     return Law(point.spread, point.threshold, point.cut, point.slope, point.rank == 0.0)
+
+
+def share_learned(target: Array, S: Array, ratio: float) -> float:
+    """Return the share of the target's variance that a map explains: 1 - ``|ratio S - S*|²/|S*|²``.
+
+    It is one where ``ratio S`` is the target, zero where S = 0, and negative where S is further from the target than
+    that. ``ratio`` is the learner's inverse temperature in units of the target's.
+
+    Examples
+    --------
+    >>> target = np.diag([2.0, 1.0])
+    >>> share_learned(target, target / 4.0, 1.0), share_learned(target, -target, 1.0)
+    (0.4375, -3.0)
+    """
+    return 1.0 - float(np.sum((ratio * S - target) ** 2) / np.sum(target**2))
+
+
+def _share_number(state: State, law: Law) -> Number:
+    found, S = _sampled(state, law)
+    share = share_learned(found.target, S, state.learner.beta / state.task.beta0)
+    return Number("Share learned", "", f"{share:.3f}", SHARE_LEARNED)
 
 
 def _sampled(state: State, law: Law) -> tuple[Scene, Array]:
@@ -286,7 +318,8 @@ def report(state: State) -> Report:
         ("Overlap of the sample", "", lambda _: overlap, f"at d = {DIM}; the theory holds for large d"),
         ("Size of the sample", "", lambda _: size, f"at d = {DIM}"),
     )
-    return Report(badge_from(point.certificate), numbers(point, *fill_placeholders(state, *LINES), *own))
+    rows = numbers(point, *fill_placeholders(state, *LINES), *own)
+    return Report(badge_from(point.certificate), (*rows, _share_number(state, _law(point))))
 
 
 code = code_snippets(

@@ -18,6 +18,7 @@ from onehead.app.views.base import (
     Report,
     View,
     badge_from,
+    draft_numbers,
     failure_report,
     fill_placeholders,
     format_range,
@@ -46,6 +47,12 @@ POINT: tuple[Line, ...] = (
     ("Soft threshold", "ε", "point.threshold", "set by weight decay"),
     ("Slope", "c", "point.slope", "scale of learned {value}s"),
 )
+DRAFT_LINES: tuple[Line, ...] = (
+    ("Rank", "", "rank", "share of {value}s that are not zero"),
+    ("Test error", "", "test_error", "on fresh samples"),
+    ("Noise variance", "s", "map.s", "added to the target"),
+    ("Soft threshold", "ε", "map.eps", "set by weight decay"),
+)
 
 
 def draft(state: State) -> Picture:
@@ -58,7 +65,8 @@ def draft(state: State) -> Picture:
         return Picture(_draw(state, [], 0.0), "Solving …", exact=False)
     zero, bulks = draft_spectrum(state.task, state.learner, found)
     chart = _draw(state, bulks, zero)
-    return Picture(chart, _caption(state, chart, zero, bulks), exact=False)
+    rows = draft_numbers(found, *fill_placeholders(state, *(DRAFT_LINES if bulks else DRAFT_LINES[:2])))
+    return Picture(chart, _caption(state, chart, zero, bulks), exact=False, numbers=rows)
 
 
 def _caption(state: State, chart: Figure, zero: float, bulks: list[Bulk]) -> str:

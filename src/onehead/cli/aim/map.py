@@ -35,20 +35,16 @@ def map_(
     learner: Learner,
     x: Axis,
     y: Axis,
-    of: str,
     alpha: float | None,
-    tuned: bool,
-    bayes: bool,
-    accuracy: float | None,
+    **settings: Any,
 ) -> CommandResult:
     """Predictions over a grid of any two parameters, as a table or a heat map.
 
     Example: onehead aim map --x alpha=log:0.05:4:30 --y weight-decay=log:1e-4:1:30 --plot map.png
     """
     with progress("cells", len(x[1]) * len(y[1])) as step:
-        settings: dict[str, Any] = {"of": of, "bayes": bayes, "tuned": tuned, "accuracy": accuracy}
         found = aim.map(task, learner, alpha, x=x, y=y, progress=step, **settings)
-    optional = [*(["weight_decay"] if tuned else []), *(["bayes_test_error"] if bayes else [])]
+    optional = [*(["weight_decay"] if settings["tuned"] else []), *(["bayes_test_error"] if settings["bayes"] else [])]
     return map_result(found, optional, lines=lambda: _lines(found))
 
 

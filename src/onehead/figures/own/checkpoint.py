@@ -72,7 +72,8 @@ def _draw_head(source: DataSource, axes: "Axes", table: Table, index: int, title
     for law, (colour, dash, label) in STYLES.items():
         if f"expected_{law}" in arrays:
             expected = arrays[f"expected_{law}"]
-            theory_line(axes, ranks[beyond : beyond + len(expected)], expected, label, color=colour, ls=dash, lw=1.5)
+            fitted = ranks[values.size - len(expected) :]  # the bulk, or all values
+            theory_line(axes, fitted, expected, label, color=colour, ls=dash, lw=1.5)
     zero = np.zeros(values.size)
     training_marks(axes, ranks[beyond:], values[beyond:], zero[beyond:], "singular values", ms=2.6, capsize=0.0)
     if beyond:

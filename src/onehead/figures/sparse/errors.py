@@ -4,9 +4,9 @@ from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import curves
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, panels
+from onehead.plot.style import MODEL_COLOURS, finish_panel, panels
 
-MODELS = {"attention": "attention", "pooled": "pooled", "vectorised": "vectorised"}
+MODELS = {model: model for model in MODEL_COLOURS}
 
 
 def draw(source: DataSource) -> Drawing:

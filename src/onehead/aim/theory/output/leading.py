@@ -329,7 +329,8 @@ class TiedLeadingOutput(LeadingOutput):
         (block,), means = self.geometry.blocks, self.known_means(values, smooth)
         size, known = 8 + self.directions.count, 0 if means is None else len(means)
         found = np.empty((len(u), size + known))  # values of a node, then its controls
-        tabulate(points, v, label, own, nodes.upsilon, nodes.weights, block.metric, per_node, found)
+        pull = nodes.weights[:, None] * ((points - v) @ block.metric)
+        tabulate(pull, label, own, nodes.upsilon, per_node, found)
         if means is None:
             return by_parts(found)
         controls(u, v, nodes.upsilon, found[:, size:])
@@ -362,28 +363,24 @@ class TiedLeadingOutput(LeadingOutput):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def tabulate(points, v, label, own, upsilon, weights, metric, per_node, table):  # type: ignore[no-untyped-def]
+def tabulate(pull, label, own, upsilon, per_node, table):  # type: ignore[no-untyped-def]
     """Fill the integrands of every node: eight of the kernels, with those along label and learner in the bulk alone,
     then along directions.
+
+    ``pull`` is the weight of each node times C^-1 (prox - v), ``per_node`` has the eight numbers of the kernels.
     """
-    n = v.shape[1]
-    pull = np.empty(n)
-    for node in range(v.shape[0]):
-        for i in range(n):
-            pull[i] = 0.0
-            for j in range(n):
-                pull[i] += metric[i, j] * (points[node, j] - v[node, j])
-            pull[i] *= weights[node]
+    n = pull.shape[1]
+    for node in range(pull.shape[0]):
         for place in range(8):
             table[node, place] = per_node[node, place]
         table[node, 1], table[node, 2] = 0.0, 0.0
         for i in range(n):
-            table[node, 1] += pull[i] * label[node, i]
-            table[node, 2] += pull[i] * own[node, i]
+            table[node, 1] += pull[node, i] * label[node, i]
+            table[node, 2] += pull[node, i] * own[node, i]
         for k in range(upsilon.shape[1]):
             table[node, 8 + k] = 0.0
             for i in range(n):
-                table[node, 8 + k] += pull[i] * upsilon[node, k, i]
+                table[node, 8 + k] += pull[node, i] * upsilon[node, k, i]
 
 
 def by_parts(table: Array) -> Array:

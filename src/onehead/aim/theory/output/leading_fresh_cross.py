@@ -54,7 +54,7 @@ def _characteristic(w: Array, elements: Array, bulk: float) -> Array:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _products(w, weight, end, one, one_bulk, other, other_bulk, shared, same):  # type: ignore[no-untyped-def]
+def _products(w, weight, end, one, other, bulk, same):  # type: ignore[no-untyped-def]
     """E tanh(u/2) tanh(v/2), then the same times x_k² of every direction; ``end`` and ``same`` as for two tied
     tokens.
     """
@@ -70,7 +70,7 @@ def _products(w, weight, end, one, one_bulk, other, other_bulk, shared, same):  
                 for k in range(count):
                     square[k] = 1.0 + ROW_VARIANCE * (one[k] * w[i] + sign * other[k] * w[j]) ** 2
                     root *= square[k]
-                exponent = one_bulk * w[i] ** 2 + other_bulk * w[j] ** 2 + 2.0 * sign * shared * w[i] * w[j]
+                exponent = bulk[0] * w[i] ** 2 + bulk[1] * w[j] ** 2 + 2.0 * sign * bulk[2] * w[i] * w[j]
                 value = -0.5 * sign * times * np.exp(-0.5 * ROW_VARIANCE * exponent) / np.sqrt(root)
                 found[0] += value
                 for k in range(count):
@@ -83,12 +83,12 @@ def cross_control_means(law: CrossRowLaw) -> Array | None:
     sines = sines_of(law, COARSE_FREQUENCY)
     if sines is None:
         return None
-    label, own, end = (law.label, law.label_bulk), (law.own, law.own_bulk), COARSE_FREQUENCY + FREQUENCY_MARGIN
+    end, bulks = COARSE_FREQUENCY + FREQUENCY_MARGIN, (law.label_bulk, law.own_bulk, law.shared_bulk)
     return np.concatenate(
         [
-            _products(*sines, end, *label, *label, law.label_bulk, True),
-            _products(*sines, end, *own, *own, law.own_bulk, True),
-            _products(*sines, end, *label, *own, law.shared_bulk, False),
+            _products(*sines, end, law.label, law.label, (law.label_bulk,) * 3, True),
+            _products(*sines, end, law.own, law.own, (law.own_bulk,) * 3, True),
+            _products(*sines, end, law.label, law.own, bulks, False),
         ]
     )
 

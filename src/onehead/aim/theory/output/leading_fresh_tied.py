@@ -133,11 +133,11 @@ def _products(law: RowLaw, highest: float) -> tuple[float, float, float] | None:
     sines = sines_of(law, highest)
     if sines is None:
         return None
-    label, own, end = (law.label, law.label_bulk), (law.own, law.own_bulk), highest + FREQUENCY_MARGIN
+    end = highest + FREQUENCY_MARGIN
     return (
         _label_product(type(law), tuple(law.label.tolist()), law.label_bulk, highest),
-        law.product(*sines, end, *own, *own, law.own_bulk, True),
-        law.product(*sines, end, *label, *own, law.shared_bulk, False),
+        law.product(*sines, end, law.own, law.own, (law.own_bulk,) * 3, True),
+        law.product(*sines, end, law.label, law.own, (law.label_bulk, law.own_bulk, law.shared_bulk), False),
     )
 
 
@@ -147,7 +147,7 @@ def _label_product(kind: type[RowLaw], target: tuple[float, ...], bulk: float, h
     label = np.array(target)
     sines = sines_of(kind(label, label, bulk, bulk, bulk), highest)
     assert sines is not None  # the learner's logits are no smaller
-    return kind.product(*sines, highest + FREQUENCY_MARGIN, label, bulk, label, bulk, bulk, True)
+    return kind.product(*sines, highest + FREQUENCY_MARGIN, label, label, (bulk,) * 3, True)
 
 
 def squared_error(law: RowLaw, highest: float = HIGHEST_FREQUENCY) -> float | None:
@@ -189,8 +189,12 @@ def _characteristic(w: Array, elements: Array, bulk: float) -> NDArray[np.comple
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _product(w, weight, end, one, one_bulk, other, other_bulk, shared, same):  # type: ignore[no-untyped-def]
-    """E tanh(u/2) tanh(v/2), over pairs of frequencies whose sum is below ``end``; ``same`` says that u is v."""
+def _product(w, weight, end, one, other, bulk, same):  # type: ignore[no-untyped-def]
+    """E tanh(u/2) tanh(v/2), over pairs of frequencies whose sum is below ``end``.
+
+    ``one`` and ``other`` are the elements of u and v in the directions, ``bulk`` holds the bulk powers of u and v and
+    their covariance, and ``same`` says that u is v.
+    """
     total, phase, phase_other = 0.0, one.sum(), other.sum()
     for i in range(w.shape[0]):
         inner = 0.0
@@ -206,7 +210,7 @@ def _product(w, weight, end, one, one_bulk, other, other_bulk, shared, same):  #
                     x = np.sqrt(0.5 * (length + part))  # of the root of 1 - 2 i tau + tau², whose real part is positive
                     y = -tau / x
                     real, imaginary, square = real * x - imaginary * y, real * y + imaginary * x, square * length
-                exponent = one_bulk * w[i] ** 2 + other_bulk * w[j] ** 2 + 2.0 * sign * shared * w[i] * w[j]
+                exponent = bulk[0] * w[i] ** 2 + bulk[1] * w[j] ** 2 + 2.0 * sign * bulk[2] * w[i] * w[j]
                 angle = phase * w[i] + sign * phase_other * w[j]
                 size = np.exp(-0.5 * ROW_VARIANCE * exponent) / square
                 both -= 0.5 * sign * size * (np.cos(angle) * real - np.sin(angle) * imaginary)

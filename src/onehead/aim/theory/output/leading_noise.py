@@ -159,8 +159,8 @@ def _pieces(output: TiedLeadingOutput, state: tuple[float, ...], blocks: Array, 
     per_node, points = output.sums_per_node(LogitRule(u, v, at.weights), sigma)
     means, wide = output.known_means(tuple(values), convex), 8 + 4 * count
     table = np.empty((len(u), wide + (0 if means is None else len(means))))
-    tabulate(points, v, label, by_own, at.upsilon, at.weights, block.metric, per_node, table)
     pull = (points - v) @ block.metric
+    tabulate(at.weights[:, None] * pull, label, by_own, at.upsilon, per_node, table)
     loss = output.loss.compiled_pair
     block_values(loss, points, u, pull, whitened, U, at.weights, block.metric, sigma, 8 + count, table)
     if means is None:

@@ -121,6 +121,8 @@ def test_a_link_of_an_older_version_opens(view):
         "map_x": "alpha",
         "map_y": "weight_decay",
         "map_of": "test_error",
+        "descent_step": "9",
+        "ridge_query": "0.0",
     }
     found = dict(parse_qsl(state.query()))
     if view != "curve":

@@ -62,6 +62,9 @@ PAGES = [
     {"view": "sparse", "sparse_panel": "alignment"},
     {"view": "sparse", "sparse_panel": "capacity"},
     {"view": "sparse", "sparse_panel": "tuning", "sparse_loss": "square"},
+    {"view": "sparse", "sparse_panel": "descent", "eta_b": "3", "ridge": "0.1", "ridge_query": "0.03"},
+    {"view": "sparse", "sparse_panel": "descent", "length": "40", "descent_step": "20"},
+    {"view": "sparse", "sparse_panel": "protocols", "eta_b": "3", "ridge": "0.1", "ridge_query": "0.03"},
     {"view": "checkpoint"},
 ]
 

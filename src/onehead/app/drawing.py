@@ -35,6 +35,7 @@ COLOURS = {
     "@second": ("#2f8080", "#6cc3c0"),
     "@third": ("#8a5a9e", "#c9a0dc"),
     "@training": ("#c85a14", "#f0965a"),
+    "@target": ("#5c636d", "#a3abb6"),
     "@grey": ("#7a7f87", "#9aa1ab"),
     "@fill": ("rgba(122,127,135,0.22)", "rgba(154,161,171,0.25)"),
     "@ink": ("#22262c", "#e4e7ec"),
@@ -167,13 +168,13 @@ def contours(
     }
 
 
-def add_vertical_mark(layout: Figure, x: float, text: str, *, row: int = 0) -> None:
-    """Add a thin dotted vertical line at ``x`` of a logarithmic axis, with its name above the plot in line ``row``.
+def add_vertical_mark(layout: Figure, x: float, text: str, *, row: int = 0, log: bool = True) -> None:
+    """Add a thin dotted vertical line at ``x`` of a (logarithmic) axis, with its name above the plot in line ``row``.
 
     The name stands outside the plot, because a curve often has its peak at the line.
     """
     _add_vertical_line(layout, x, line={"color": "@grey", "width": 1, "dash": "dot"})
-    at = math.log10(x)
+    at = math.log10(x) if log else x
     low, high = layout["xaxis"].get("range", (-math.inf, math.inf))
     near_the_end = (at - low) > RIGHT_SHARE * (high - low) if math.isfinite(high - low) else False
     layout.setdefault("annotations", []).append(

@@ -62,8 +62,11 @@ class Page(Problem):
     scaling_panel: Literal["excess", "decomposition", "phase"] = parameter(
         "excess", "", "Which picture of the power-law target to show.", label="Show"
     )
-    sparse_panel: Literal["error", "alignment", "capacity", "tuning", "hard-phase"] = parameter(
+    sparse_panel: Literal["error", "alignment", "capacity", "tuning", "hard-phase", "descent", "protocols"] = parameter(
         "error", "", "Which picture of the sparse-token task to show.", label="Show"
+    )
+    descent_step: int = _integer(
+        9, "k", "Step of joint descent after which to stop: the marked point.", (1, 60), (1, 30), "Stop after step"
     )
     map_x: MapParameter = parameter("alpha", "", "Parameter on the horizontal axis.", label="Horizontal axis")
     map_y: MapParameter = parameter("weight_decay", "", "Parameter on the vertical axis.", label="Vertical axis")
@@ -129,7 +132,7 @@ EXPLORER_LIMITS: dict[str, tuple[float | None, float]] = {
 # knobs folded away under "More"
 RARELY_USED = (
     "alpha_from", "alpha_to", "details", "direct", "best", "beta0", "unasked", "width", "param", "beta", "loss",
-    "branch", "positive_rate", "eta_w", "eta_b", "eta_q", "sparse_loss",
+    "branch", "positive_rate", "eta_w", "eta_b", "eta_q", "ridge_query", "sparse_loss",
 )  # fmt: skip
 EXPLORER_DEFAULTS: dict[str, Value] = {"dim": 100}  # the library's 200 are too slow for a slider
 CHOICE_LABELS = {
@@ -138,6 +141,8 @@ CHOICE_LABELS = {
     "error": "test error",
     "alignment": "alignment of the query",
     "hard-phase": "hard phase",
+    "descent": "joint descent",
+    "protocols": "split, reuse or joint",
     "label": "near the label",
     "global": "lowest",
     "tied": "query = key (tied)",

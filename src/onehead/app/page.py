@@ -20,11 +20,14 @@ ASSETS = Path(__file__).parent / "assets"
 STYLES = ("katex/katex.min.css", "explorer.css")
 SCRIPTS = (
     "katex/katex.min.js", "machine.js", "solver.js", "drafts.js", "knobs.js", "drawing.js", "network.js", "panel.js", "tour.js",
-    "story.js", "explorer.js",
+    "story.js", "tokens.js",
+    "explorer.js",
     "plotly/plotly-cartesian.min.js",
 )  # fmt: skip
 # knobs of a page that is opened without an address; the others follow with "All parameters"
 FIRST_KNOBS = ("alpha", "noise", "weight_decay")
+# knobs whose symbol has the colour of what they set: the target, the noise of the labels, the threshold of weight decay
+SYMBOL_ROLES = {"kappa0": "target", "beta0": "target", "noise": "third", "weight_decay": "second"}
 PURPOSE = (
     "One attention head, solved exactly: move a knob and see what a head trained on that much data would do, "
     "without training it."
@@ -35,7 +38,9 @@ def _knob(knob: Knob) -> str:
     """Return the HTML of a knob: label, control, help text, and an element for the sentence that refuses its value."""
     name, title, parameter = escape(knob.name), escape(knob.parameter.label), knob.parameter
     views = " ".join(view.name for view in VIEWS.values() if knob.name in view.knobs)
-    symbol = f'<span class="symbol">{escape(knob.symbol)}</span>' if knob.symbol else ""
+    symbol = (
+        f'<span class="symbol {SYMBOL_ROLES.get(knob.name, "")}">{escape(knob.symbol)}</span>' if knob.symbol else ""
+    )
     own = f'id="knob-{name}" data-knob="{name}" aria-describedby="help-{name} wrong-{name}"'
 
     def label(before: str = "") -> str:
@@ -222,6 +227,7 @@ def render_page(
 <div id="frame"><div id="state" class="drawing" role="status">drawing</div>
 <div id="stage"><div id="picture" role="img" aria-label="The picture is being drawn."></div>
 <div id="grip" role="slider" tabindex="0" aria-label="Marked point" aria-valuenow="0" hidden></div></div></div>
+<div class="row" id="tokens" data-views="head" role="group" aria-label="Tokens: point at one for its row of attention" hidden></div>
 <p id="caption"></p>
 <div class="row buttons">
 <button type="button" id="train" class="main" hidden>Train it</button>

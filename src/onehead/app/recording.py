@@ -138,6 +138,9 @@ def knob_run(step: Step, alphas: tuple[float, ...]) -> tuple[str, tuple[float, .
     """Return the knob that a step of a tour moves and the values it passes; an empty name if it moves none."""
     for name, (start, end) in step.runs.items():
         low, high = sorted((start, end))
+        if KNOBS[name].parameter.kind == "integer":
+            stops = [float(v) for v in range(round(low), round(high) + 1)]
+            return name, tuple(stops if start < end else stops[::-1])
         between = [a for a in alphas if low < a < high] if name == "alpha" else np.geomspace(low, high, RUN_STOPS)[1:-1]
         stops = [low, *(float(f"{v:.3g}") for v in between), high]
         return name, tuple(stops if start < end else stops[::-1])

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from onehead.app.knobs import Value
+from onehead.app.presets import JOINT
 
 __all__ = ["TOURS", "Step", "Tour"]
 
@@ -130,6 +131,23 @@ SPARSE = Tour(
             "sparse",
             {"sparse_panel": "capacity"},
             {"sparse_beta": (0.5, 12.0)},
+        ),
+        Step(
+            "Train it jointly, and stop in time",
+            "Query, readout and bias can also descend together, always on the same samples. The test error passes "
+            "through a minimum; afterwards the query turns away from the signal (below) while the training error still "
+            "falls: it overfits. The theory knows in advance where to stop.",
+            "sparse",
+            {"sparse_panel": "descent", **JOINT},
+            {"descent_step": (1, 15)},
+        ),
+        Step(
+            "The split is what costs",
+            "The same number of samples, used in five ways. Both stages on all samples do better than a part each, and "
+            "joint descent stopped early comes closest to the best possible learner (dotted). The joint minimum has "
+            "overfitted its query; one-pass SGD at these rates would need more samples.",
+            "sparse",
+            {"sparse_panel": "protocols", **JOINT},
         ),
         Step(
             "The hard phase",

@@ -201,6 +201,7 @@ class Protocol(Problem):
         "Ridge penalty of the query, when query and readout are trained together.",
         label="Query ridge",
         ge=0.0,
+        slider=Slider(0.0, 1.0, 0.01),
         since="3.0",
         verbs=("descend", "joint", "train"),
     )

@@ -16,12 +16,14 @@ from onehead.aim.verbs.implicit_derivatives import decay_slope
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.deprecation import warn_renamed
 from onehead.errors import NotConverged, SolveError
+from onehead.fields import parameters_of
 from onehead.results import Certificate, Result, wrap_sentences
 from onehead.results.bayes_gap import GAP_MEANINGS, gap_to_bayes
 from onehead.validation import number, optional
 
 __all__ = ["Tuned", "bayes_gap_at", "best_decay", "tune"]
 
+LARGEST_DECAY = float(parameters_of(Learner)["weight_decay"].bounds["le"]) / 10.0  # half a decade is added in a search
 SCAN_DECADES = 6  # range of the scan in decades of λ, down from the value at which the map vanishes
 SCAN_POINTS = 10  # of the global search; errors and slopes at these show every minimum between two of them
 SCAN_ACCURACY = 1e-3  # relative accuracy of the test error in a scan; near the minimum the accuracy asked for is used
@@ -274,14 +276,16 @@ def _flat_range(errors: dict[float, float], slopes: dict[float, float], winner: 
 
 
 def _vanishing_decay(task: Task, learner: Learner, alpha: float) -> float:
-    """Weight decay beyond which the map is zero, in the learner's units.
+    """Weight decay beyond which the map is zero, in the learner's units; at most the largest that a learner may have.
 
     Where emergence is discontinuous it lies above the weight decay at which S = 0 becomes stable.
     """
     problem = build_state_evolution(task, learner)
     if heads_are_coupled(task, learner):
-        return problem.units.own_decay(build_several_heads(task, learner).vanishing_decay(alpha))
-    return problem.units.own_decay(vanishing_decay(problem, alpha))
+        found = build_several_heads(task, learner).vanishing_decay(alpha)
+    else:
+        found = vanishing_decay(problem, alpha)
+    return min(problem.units.own_decay(found), LARGEST_DECAY)
 
 
 def _scan_accuracy(task: Task, learner: Learner, accuracy: float | None) -> float | None:

@@ -245,9 +245,10 @@
     own("values of the target").forEach((t) => (t.y = spectra[0]));
     own("values of the learner").forEach((t) => (t.y = spectra[1]));
     const low = Math.min(0, ...spectra.flat()), high = Math.max(...spectra.flat()), limits = [low - 0.06 * (high - low), high + 0.06 * (high - low)];
-    for (const axis of ["yaxis2", "yaxis5"]) figure.layout[axis].range = limits;
-    const title = tied ? "its eigenvalues" : "its singular values";
-    figure.layout.annotations.forEach((note) => (note.text = note.text.replace(/its (eigenvalues|singular values)/, title)));
+    for (const t of figure.data) if (t.name.startsWith("values of")) figure.layout["yaxis" + t.yaxis.slice(1)].range = limits;
+    figure.layout.annotations.forEach((note) => (note.text = note.text.replace(/eigenvalues|singular values/, tied ? "eigenvalues" : "singular values")));
+    const words = scene.words && scene.words[problem.tied ? 0 : 1]; // keys of cross-attention are another sequence
+    if (words) for (const t of figure.data) if (/^(attention|row) of the/.test(t.name)) t.x = words;
     return { figure: figure, caption: "Sampled from the theory, not trained: d = " + d + ", one sequence of " + scene.tokens.length + " tokens, one seed. Computed in this page." };
   }
 

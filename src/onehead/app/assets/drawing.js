@@ -9,6 +9,7 @@
     if (Array.isArray(value)) return value.some((item) => typeof item === "string" || typeof item === "object") ? value.map(paint) : value;
     if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, paint(item)]));
     if (typeof value === "string" && value[0] === "@") return settings.colours[theme][value] || value;
+    if (typeof value === "string" && value.includes("color:@")) return value.replace(/color:(@\w+)/g, (all, role) => "color:" + settings.colours[theme][role]);
     return value;
   }
 
@@ -43,7 +44,7 @@
     if (drawing || !window.Plotly) return drawing;
     drawing = (async () => {
       while (wanted) {
-        const now = wanted, figure = fitToScreen(paint(withPins(now.figure)));
+        const now = wanted, figure = fitToScreen(paint(oneheadTokens.withRow(withPins(now.figure))));
         wanted = null;
         figure.layout.meta = Object.assign({}, figure.layout.meta, { key: now.key, exact: now.exact });
         await Plotly.react($("picture"), figure.data, figure.layout, { displaylogo: false, responsive: true, displayModeBar: false });
@@ -153,7 +154,8 @@
   }
 
   function moveTo(x) {
-    if (isFinite(x) && x > 0) onMarkedPoint(markedPoint().by, Number(x.toPrecision(3)));
+    const by = markedPoint().by, whole = settings.knobs[by] && settings.knobs[by].kind === "integer";
+    if (isFinite(x) && x > 0) onMarkedPoint(by, whole ? Math.max(1, Math.round(x)) : Number(x.toPrecision(3)));
   }
 
   function valueAt(clientX) {
@@ -186,6 +188,7 @@
   }
 
   function listen() {
+    oneheadTokens.listen($("picture"));
     $("picture").on("plotly_click", (event) => {
       if (markedPoint().by && event.points.length) moveTo(event.points[0].x);
     });

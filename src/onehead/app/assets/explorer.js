@@ -5,7 +5,7 @@
   const K = oneheadKnobs, machine = oneheadMachine;
   const DELAYS = { report: 180, picture: 260 }; // milliseconds without a change before the expensive questions are asked
   let settings, state, file = "", upload = null, playing = null, polling = null, draftRequested = false, draftPending = false, timers = [];
-  let lastDrawn = null, lastAttention = null, lastHeads = null;
+  let shownFormula = "", lastDrawn = null, lastAttention = null, lastHeads = null;
   // counters: number of the last question, and of the last one that was drawn, reported and drawn exactly; read by tests
   const progress = { asked: 0, drawn: 0, reported: 0, exact: 0, trained: null, machine: () => machine.present(state, Date.now()) };
   Object.assign(progress, { embedCode: embedCode });
@@ -113,8 +113,8 @@
     $("title").textContent = own.title;
     document.title = own.title + " · onehead explorer";
     $("about").textContent = about;
-    $("formula").setAttribute("aria-label", "Formula: " + formula);
-    katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
+    $("formula").setAttribute("aria-label", "Formula: " + formula.replace(/\\role\{\w+\}/g, ""));
+    showFormula(formula);
     const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].rare && !name.startsWith("train")
       && (!settings.recorded || settings.recorded.solver.includes(K.view) && settings.recorded.solverKnobs.includes(name)));
     $("symbols").replaceChildren(...named.map(symbolButton));
@@ -128,6 +128,14 @@
     $("play").hidden = !own.plays || matchMedia("(prefers-reduced-motion: reduce)").matches;
     $("train").hidden = !own.trains || Boolean(settings.recorded);
     $("training-message").hidden = $("train").hidden;
+  }
+
+  // the formula with each symbol in the colour of its meaning, as on the knobs and in the picture
+  function showFormula(formula) {
+    shownFormula = formula;
+    const colours = settings.colours[document.documentElement.dataset.theme] || settings.colours.light;
+    formula = formula.replace(/\\role\{(\w+)\}/g, (all, role) => "\\textcolor{" + colours["@" + role] + "}");
+    katex.render(formula, $("formula"), { throwOnError: false, displayMode: false });
   }
 
   // the height of the text above the picture, from which the style sheet computes the height of the picture
@@ -301,6 +309,8 @@
     $("theme").textContent = name === "dark" ? "Light" : "Dark";
     $("theme").setAttribute("aria-pressed", name === "dark");
     oneheadDrawing.setTheme(name);
+    for (const [role, colour] of Object.entries(settings.colours[name])) document.documentElement.style.setProperty("--" + role.slice(1) + "-role", colour);
+    if (shownFormula) showFormula(shownFormula);
     return name;
   }
 

@@ -30,12 +30,15 @@
     $("notes").replaceChildren(...notes.map((note) => Object.assign(document.createElement("li"), { textContent: note })));
   }
 
+  // symbols in the colours that they have in the formula
+  const ROLES = { s: "third", "ε": "second", c: "theory" };
+
   function row(number) {
     const [name, symbol, value, meaning] = number, tr = document.createElement("tr");
     const th = document.createElement("th"), td = document.createElement("td");
     th.scope = "row";
     th.textContent = name;
-    if (symbol) th.append(Object.assign(document.createElement("span"), { className: "symbol", textContent: " " + symbol }));
+    if (symbol) th.append(Object.assign(document.createElement("span"), { className: "symbol " + (ROLES[symbol] || ""), textContent: " " + symbol }));
     if (meaning) th.append(Object.assign(document.createElement("small"), { textContent: meaning }));
     td.textContent = value;
     td.dataset.number = name;

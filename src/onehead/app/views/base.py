@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from onehead import aim
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, format_value, text_figure
-from onehead.app.knobs import KNOBS
+from onehead.app.knobs import KNOBS, Value
 from onehead.app.refusals import as_sentence, explain
 from onehead.app.state import State
 from onehead.errors import OneheadError
@@ -22,6 +22,7 @@ __all__ = [
     "Picture", "Report", "View", "badge_from", "draft_numbers", "failure_report", "fill_placeholders", "format_range",
     "numbers", "predict_at_knobs", "refusal_picture", "report_from", "scalar_columns", "solved_count",
     "solving_placeholder",
+    "with_values",
 ]  # fmt: skip
 
 # name, symbol, attribute of the result or a function that computes the value from it, meaning
@@ -152,6 +153,15 @@ class View:
     def code(self, state: State) -> Code:
         """Return code that computes the numbers of the page without the explorer."""
         return self.panel_of(state).code(state)
+
+
+def with_values(panel: Panel, **values: Value) -> Panel:
+    """Return a panel that ignores some knobs of its view and has fixed values in their place."""
+
+    def fixed(function: Callable[[State], Any]) -> Callable[[State], Any]:
+        return lambda state: function(state.changed(**values))
+
+    return Panel(*map(fixed, panel))
 
 
 def numbers(result: Any, *lines: Line) -> tuple[Number, ...]:

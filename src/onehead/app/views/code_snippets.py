@@ -74,5 +74,8 @@ def _flags(state: State, verb: str) -> str:
 
 
 def _is_written(parameter: Parameter, value: Any) -> bool:
-    """Return whether a value is written out: numbers with a slider always, others if they differ from the default."""
-    return parameter.slider is not None or str(value) != str(parameter.default)
+    """Return whether a value is written out: numbers with a slider always, others if they differ from the default.
+
+    A parameter that only some functions take is written out only where it differs from the default.
+    """
+    return (parameter.slider is not None and not parameter.verbs) or str(value) != str(parameter.default)

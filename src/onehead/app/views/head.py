@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
-from onehead.app.drawing import Figure, figure, heatmap, line, points
 from onehead.app.state import State
 from onehead.app.views.base import (
     Line,
@@ -27,6 +26,7 @@ from onehead.app.views.base import (
     solving_placeholder,
 )
 from onehead.app.views.code_snippets import code_snippets
+from onehead.app.views.head_drawing import KEY_WORDS, QUERY_WORDS, HeadPanels, draw_head
 from onehead.errors import OneheadError
 
 __all__ = ["VIEW", "Law", "random_numbers", "sampled_map", "share_learned"]
@@ -40,10 +40,9 @@ GAUSSIAN_KURTOSIS = 3.0
 MAX_FACTOR_ROWS = 5 * DIM  # of the factors of a target, for a page that draws it itself
 CAPTION = (
     f"Sampled from the theory, not trained: d = {DIM}, one sequence of {{tokens}} tokens, one seed. The learner's map "
-    f"is "
-    "the target plus noise of variance s, with {value}s below ε set to zero and the others shrunk by ε and scaled by "
-    "c, as "
-    "the theory predicts for a head trained at this α. Grey: {value}s of the target."
+    f"is the target plus noise of variance s, with {{value}}s below ε set to zero and the others shrunk by ε and "
+    f"scaled by c, as the theory predicts for a head trained at this α. Grey is the teacher, blue the learner. The "
+    f"words only label the tokens, which are random vectors."
 )
 LINES: tuple[Line, ...] = (
     ("Test error", "", "test_error", "on fresh samples"),
@@ -107,6 +106,7 @@ def random_numbers() -> dict[str, Any]:
         "noise": noise.standard_normal((DIM, DIM)).round(4).tolist(),
         "tokens": sequences[0].round(4).tolist(),
         "keys": sequences[1].round(4).tolist(),
+        "words": [list(QUERY_WORDS), list(KEY_WORDS)],
     }
 
 
@@ -203,107 +203,9 @@ def _picture(state: State, law: Law, *, exact: bool) -> Picture:
         {"query": i + 1, "key": j + 1, "teacher": float(teacher[i, j]), "learner": float(learned[i, j])}
         for i, j in np.ndindex(teacher.shape)
     ]
-    return Picture(_draw(state, found.target, S, teacher, learned), caption, rows, exact=exact)
-
-
-def _draw(state: State, target: Array, S: Array, teacher: Array, learned: Array) -> Figure:
-    """Draw two rows, teacher and learner, with three panels each: map, eigenvalues or singular values, attention."""
-    tokens = [str(i + 1) for i in range(len(teacher))]
-    ranks = list(range(1, DIM + 1))
-    most = float(np.abs(target).max())
-    values = _values(state.task, target), _values(state.task, S)
-    data: list[Figure] = []
-    for row, (name, matrix, weights) in enumerate((("teacher", target, teacher), ("learner", S, learned))):
-        map_axis, value_axis, attention_axis = (f"{3 * row + k}" if row or k > 1 else "" for k in (1, 2, 3))
-        data += [
-            heatmap(
-                ranks, ranks, matrix.round(4).tolist(), ("@second", "@label", "@theory"), None, zmin=-most, zmax=most,
-                name=f"map of the {name}",
-                xaxis=f"x{map_axis}", yaxis=f"y{map_axis}",
-                hovertemplate="entry %{y}, %{x} of S: %{z:.3f}<extra></extra>",
-            ),
-            line(ranks, values[0], "values of the target", colour="@grey", width=1.4,
-                xaxis=f"x{value_axis}", yaxis=f"y{value_axis}", showlegend=False)
-            if row
-            else points(ranks, values[0], "values of the target", colour="@grey", size=5,
-                xaxis=f"x{value_axis}", yaxis=f"y{value_axis}", showlegend=False),
-            heatmap(
-                tokens, tokens, weights.round(4).tolist(), ("@label", "@theory"), None, zmin=0.0, zmax=1.0,
-                name=f"attention of the {name}",
-                xaxis=f"x{attention_axis}", yaxis=f"y{attention_axis}",
-                hovertemplate="token %{y} attends to token %{x}: %{z:.1%}<extra></extra>",
-            ),
-        ]  # fmt: skip
-    data.append(
-        points(
-            ranks,
-            values[1],
-            "values of the learner",
-            size=6,
-            colour="@theory",
-            xaxis="x5",
-            yaxis="y5",
-            showlegend=False,
-        )
-    )
-    chart = figure(data, x="", y="", **_axes(values))
-    chart["layout"]["annotations"] = [_title(*title) for title in _titles(state)]
-    chart["layout"]["margin"] = {"l": 40, "r": 10, "t": 30, "b": 30}
-    return chart
-
-
-def _axes(values: tuple[list[float], list[float]]) -> dict[str, Any]:
-    """Return the axes of three columns and two rows; the first row of a matrix is on top."""
-    columns, rows = ([0.0, 0.27], [0.37, 0.62], [0.73, 1.0]), ([0.56, 1.0], [0.0, 0.44])
-    low, high = min(0.0, *map(min, values)), max(map(max, values))
-    limits = [low - 0.06 * (high - low), high + 0.06 * (high - low)]
-    found: dict[str, Any] = {}
-    for row, y_domain in enumerate(rows):
-        for column, x_domain in enumerate(columns):
-            n = 3 * row + column + 1
-            end = str(n) if n > 1 else ""
-            table = column != 1
-            plain = {
-                "showgrid": not table,
-                "ticks": "",
-                "zeroline": not table,
-                "gridcolor": "@grid",
-                "zerolinecolor": "@grey",
-            }
-            hidden = {"showticklabels": column != 0, "title": {"text": ""}, "linecolor": "@grey", "automargin": False}
-            found[f"xaxis{end}"] = {
-                **plain,
-                **hidden,
-                "domain": x_domain,
-                "anchor": f"y{end}",
-                "tickfont": {"size": 10},
-            }
-            found[f"yaxis{end}"] = {
-                **plain,
-                **hidden,
-                "domain": y_domain,
-                "anchor": f"x{end}",
-                "tickfont": {"size": 10},
-            }
-            # a matrix is square on the screen too: both axes have the same unit, and the panel shrinks to fit
-            square = {"scaleanchor": f"x{end}", "constrain": "domain"}
-            found[f"yaxis{end}"] |= {"autorange": "reversed", **square} if table else {"range": limits}
-            if table:
-                found[f"xaxis{end}"]["constrain"] = "domain"
-    return found
-
-
-def _titles(state: State) -> list[tuple[float, float, str]]:
-    value = f"{state.task.spectral_value}s"
-    return [
-        (0.135, 1.0, "teacher: map S*"), (0.495, 1.0, f"its {value}"), (0.865, 1.0, "its attention"),
-        (0.135, 0.44, "learner: map S"), (0.495, 0.44, f"its {value}"), (0.865, 0.44, "its attention"),
-    ]  # fmt: skip
-
-
-def _title(x: float, y: float, text: str) -> Figure:
-    place = {"xref": "paper", "yref": "paper", "x": x, "y": y, "xanchor": "center", "yanchor": "bottom"}
-    return {**place, "text": text, "showarrow": False, "font": {"size": 12, "color": "@ink"}}
+    values = _values(task, found.target), _values(task, S)
+    chart = draw_head(HeadPanels((found.target, S), (teacher, learned), values, task.spectral_value), task.attention)
+    return Picture(chart, caption, rows, exact=exact)
 
 
 def report(state: State) -> Report:
@@ -330,11 +232,12 @@ code = code_snippets(
     "predict --alpha {alpha!r}",
 )
 ABOUT = (
-    "Top: what the teacher attends to. Bottom: what a head trained on α d² labelled sequences attends to, on the same "
-    "sequence. Drag α and watch features appear in the map."
+    "Left: the teacher. Beside it: a head trained on α d² labelled sequences, on the same sequence. Drag α and watch "
+    "features appear in the map; point at a token for its row of attention."
 )
-FORMULA = r"\mathrm{attention}=\mathrm{softmax}\big(\beta\,x^\top S\,x/\sqrt d\big),\qquad "
-SHRUNK = r"S=c\,\big(S^\star+\sqrt s\,G-\epsilon\big)_+"
+FORMULA = r"\mathrm{attention}=\mathrm{softmax}\big(\beta\,x^\top \role{theory}{S}\,x/\sqrt d\big),\qquad "
+NOISY = r"\role{target}{S^\star}+\role{third}{\sqrt s\,G}"
+SHRUNK = rf"\role{{theory}}{{S}}=\role{{theory}}{{c}}\,\big({NOISY}-\role{{second}}{{\epsilon}}\big)_+"
 VIEW = View(
     name="head",
     title="The head",

@@ -27,16 +27,18 @@ from onehead.app.views.base import (
     numbers,
     report_from,
     solved_count,
+    with_values,
 )
 from onehead.app.views.bayes_line import NO_BEST_LINE, best_line
 from onehead.app.views.code_snippets import code_snippets
 from onehead.app.views.hard_phase import PANEL as HARD
+from onehead.app.views.joint import DESCENT, PROTOCOLS
 from onehead.errors import OneheadError
 from onehead.sparse.task import Protocol, Task
 
 __all__ = ["VIEW"]
 
-MODELS = {"attention": ("@theory", "solid"), "pooled": ("@second", "dash"), "vectorised": ("@third", "dot")}
+MODELS = {"attention": ("@theory", "solid"), "pooled": ("@third", "dash"), "vectorised": ("@second", "dot")}
 RATIOS = (0.25, 16.0)
 DRAFT_POINTS, EXACT_POINTS = 8, 15
 BETAS = (0.5, 20.0)
@@ -254,8 +256,8 @@ def _capacity_figure(
     ends = [betas[0], betas[-1]]
     data = [
         line(betas, attention, "attention (α₁)", smooth=smooth),
-        line(ends, [pooled] * 2, "pooled (α)", colour="@second", dash="dash"),
-        line(ends, [vectorised] * 2, "vectorised (α)", colour="@third", dash="dot"),
+        line(ends, [pooled] * 2, "pooled (α)", colour="@third", dash="dash"),
+        line(ends, [vectorised] * 2, "vectorised (α)", colour="@second", dash="dot"),
     ]
     chart = figure(data, x="inverse temperature β", y="capacity, samples divided by dimension", log_x=True, log_y=True)
     return with_marked_point(chart, state["sparse_beta"], BETAS, by="sparse_beta")
@@ -362,6 +364,9 @@ PANELS = {
     ),
     "hard-phase": HARD,
 }
+# the staged protocol has no ridge on the query, and in joint descent beta is absorbed in the rates
+PANELS = {name: with_values(panel, ridge_query=0.0) for name, panel in PANELS.items()}
+PANELS |= {"descent": with_values(DESCENT, sparse_beta=1.0), "protocols": PROTOCOLS}
 VIEW = View(
     name="sparse",
     title="Sparse tokens",
@@ -369,7 +374,7 @@ VIEW = View(
     formula=r"X=\theta\,v\,\xi^\top+Z,\quad |v|_0=R\ \text{of}\ L,\qquad "
     r"f(X)=\big\langle w,\ X^\top\mathrm{softmax}(\beta X q)\big\rangle+b",
     problems=(Task, Protocol),
-    own=("sparse_panel",),
+    own=("sparse_panel", "descent_step"),
     panel="sparse_panel",
     panels=PANELS,
 )

@@ -8,6 +8,7 @@ from onehead import aim
 from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.app.drawing import Figure, figure, format_value, line, points
+from onehead.app.knobs import KNOBS
 from onehead.app.refusals import as_sentence
 from onehead.app.server.workers import stop_if_superseded
 from onehead.app.state import State
@@ -51,6 +52,7 @@ def draft(state: State) -> Picture:
     from onehead.app.drafts.curves import draft_decay_curve, draft_vanishing_decay  # loads the theory
 
     top = max(1.5 * draft_vanishing_decay(state.task, state.learner, state["alpha"]), 100.0 * MIN_DECAY)
+    top = min(top, float(KNOBS["weight_decay"].parameter.bounds["le"]))  # with very many samples the map never vanishes
     decays = np.geomspace(MIN_DECAY, top, DRAFT_POINTS.get(state["tokens"], 4)).tolist()
     curve = draft_decay_curve(state.task, state.learner, state["alpha"], decays)
     scan = [(point.x, point.numbers.test_error) for point in curve.points]

@@ -91,11 +91,11 @@ def test_table_of_shared_values(row):
 
 @pytest.mark.slow
 def test_weak_decay_of_values_moves_differences_into_the_values():
-    decays = (0.2, 0.02, 0.005, 0.001)
+    decays = (0.2, 0.02, 0.005)  # below, sampled maps replace expectation consistency
     found = [point(0.5, values="learnt", value_decay=decay) for decay in decays]
     # from an independent program, three digits
-    np.testing.assert_allclose([one.value_scale[1] for one in found], [0.697, 1.20, 1.55, 2.07], atol=6e-3)
-    np.testing.assert_allclose([one.m - one.m_cross for one in found], [0.943, 0.650, 0.509, 0.380], atol=1e-3)
+    np.testing.assert_allclose([one.value_scale[1] for one in found], [0.697, 1.20, 1.55], atol=6e-3)
+    np.testing.assert_allclose([one.m - one.m_cross for one in found], [0.943, 0.650, 0.509], atol=1e-3)
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ def draw_exponents(rows: list[dict[str, Any]]) -> "Figure":
     """Return the figure of local exponents at fixed log_d n, darker for larger d, with predicted values as guides."""
     chosen = [own for own in _panels_of(rows, "gamma", "log_lambda") if own["gamma"] in (0.75, 1.25)]
     picture, axes = panels(2, 2)
-    for pane, own in zip(axes, chosen, strict=True):
+    for pane, own in zip(axes, chosen, strict=False):
         gamma = own["gamma"]
         for k, dim in enumerate(DIMS):
             line(pane, _where(rows, dim=dim, **own), "log_n", "local_exponent", f"d = {dim}", k)

@@ -26,6 +26,8 @@ UNASKED_VERBS = (
     "predict", "curve", "map", "tune", "thresholds", "unasked_curve", "plateau", "spectrum", "bayes", "bayes_curve",
     "data_for", "scaling", "features", "phase_diagram", "decompose", "train", "sample", "compare",
 )  # fmt: skip
+# functions that have a theory, or a simulation, of a direction of the queries along which they fluctuate strongly
+FLUCTUATION_VERBS = ("predict", "curve", "map", "tune", "spectrum", "train", "sample", "compare")
 # functions that have a theory, or a simulation, of tokens with a covariance
 SPECTRUM_VERBS = ("predict", "curve", "map", "tune", "plateau", "spectrum", "train", "compare")
 # functions that have a theory, or a simulation, of several heads that add to one output
@@ -124,6 +126,17 @@ class Task(Problem):
         gt=0.0,
         le=1e6,
     )
+    fluctuation: float = parameter(
+        0.0,
+        "w",
+        "Share of the second moment of the queries along their mean that fluctuates between them: 0 for a mean, 1 for "
+        "a strong direction of their covariance; cross-attention only.",
+        label="Fluctuation along the mean",
+        since="3.0",
+        verbs=FLUCTUATION_VERBS,
+        ge=0.0,
+        le=1.0,
+    )
     token_spectrum: str = parameter(
         ISOTROPIC,
         "c",
@@ -204,6 +217,10 @@ class Task(Problem):
             )
         if self.attention == "self" and self.key_spectrum != AS_QUERIES:
             raise InvalidArgument("key_spectrum", self.key_spectrum, "queries for self-attention, whose keys they are")
+        if self.fluctuation and self.attention != "cross":
+            raise InvalidArgument(
+                "fluctuation", self.fluctuation, "0 unless attention is cross, whose keys do not fluctuate with it"
+            )
         if self.depends_on_kurtosis and not self.kurtosis_supported:
             raise InvalidArgument(
                 "kurtosis",

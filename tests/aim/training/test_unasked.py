@@ -34,6 +34,17 @@ def test_the_mean_gives_the_target_its_unasked_variance(task):
         assert np.abs(keys.mean(axis=0)).max() < 5.0 / np.sqrt(len(keys))
 
 
+def test_sizes_of_a_fluctuating_mean_differ_between_queries():
+    """Second moment M d along the mean, of which a share is its square; all other directions have none of it."""
+    task = CROSS.changed(fluctuation=0.7)
+    tokens = np.concatenate([chunk.tokens.reshape(-1, 8) for chunk in samples(task, dim=8, count=20_000)])
+    along = tokens[:, -1]
+    # standard errors of moments of 40,000 normals of variance 1 + 0.7 M d = 3.8 around 1.1
+    assert along.mean() == pytest.approx(np.sqrt(0.3 * 0.5 * 8), abs=0.05)
+    assert along.var() == pytest.approx(1.0 + 0.7 * 0.5 * 8, abs=0.13)
+    assert np.abs(tokens[:, :-1].var(axis=0) - 1.0).max() < 0.04
+
+
 @pytest.mark.parametrize("loss", ["squared", "cross-entropy"])
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_a_mean_of_the_keys_changes_nothing(mask, loss):
@@ -74,6 +85,8 @@ def test_gradients_with_a_mean_are_those_of_the_objective(task):
         ({"labels": "hard"}, Learner(weight_decay=0.1, loss="cross-entropy"), 2.0),
         ({"tokens": 3, "mask": "causal"}, Learner(weight_decay=0.05, loss="cross-entropy"), 1.0),
         ({}, Learner(weight_decay=0.05, param="direct"), 1.0),
+        ({"fluctuation": 1.0}, Learner(weight_decay=0.05), 1.0),
+        ({"fluctuation": 0.4, "labels": "hard"}, Learner(weight_decay=0.1, loss="cross-entropy"), 2.0),
         ({"attention": "self"}, Learner(weight_decay=0.05), 1.0),
         ({"attention": "self", "mask": "causal", "tokens": 3}, Learner(weight_decay=0.05), 1.0),
         ({"attention": "tied", "target": MarchenkoPastur(), "token_mean": 1.0}, Learner(weight_decay=0.05), 1.0),

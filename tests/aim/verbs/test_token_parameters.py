@@ -51,6 +51,7 @@ def calls(task, learner):
 CHANGES = {
     "unasked": {"unasked": 0.5},
     "token_mean": {"token_mean": 0.3},
+    "fluctuation": {"fluctuation": 0.6},
     "token_spectrum": {"token_spectrum": "levels:0.5,0.2"},
     "key_spectrum": {"key_spectrum": "levels:0.5,0.2"},
 }
@@ -64,7 +65,7 @@ def problem_for(verb, name):
     """A head whose answers are quick, with a mean where its length is tested."""
     target = {"target": PowerLaw(gamma=0.75, dim=30)} if verb in OF_A_TARGET else {}
     task = Task(attention="cross", **target)
-    if name == "token_mean" or verb == "unasked_curve":
+    if name in ("token_mean", "fluctuation") or verb == "unasked_curve":
         task = task.changed(unasked=0.4)
     if verb == "spectrum" and name.endswith("spectrum"):  # that of a covariance is sampled
         return task.changed(token_spectrum="values:1,0.9,1.1"), Learner(weight_decay=0.3, sampled=2)

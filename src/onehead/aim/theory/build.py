@@ -20,6 +20,7 @@ from onehead.aim.theory.input.trace import trace_direction
 from onehead.aim.theory.input.two_sectors import ExpectationConsistent, TwoSectorLinear
 from onehead.aim.theory.input.unasked import unasked_field
 from onehead.aim.theory.output.base import OutputChannel
+from onehead.aim.theory.output.fluctuating import FluctuatingOutput
 from onehead.aim.theory.output.kurtosis import KurtosisOutput
 from onehead.aim.theory.output.leading import TiedLeadingOutput
 from onehead.aim.theory.output.leading_cross import CrossLeadingOutput
@@ -114,6 +115,9 @@ def _output(task: Task, learner: Learner, geometry: Geometry) -> "partial[Any]":
     if count:
         leading = TiedLeadingOutput if task.tied else CrossLeadingOutput
         return partial(leading, geometry=with_sampled_points(geometry), directions=leading_directions(task, count))
+    if task.unasked and task.fluctuation:
+        settings: dict[str, Any] = {"directions": unasked_field(task), "fluctuation": task.fluctuation}
+        return partial(FluctuatingOutput, geometry=geometry, **settings)
     own = geometry.sectors == 2 or (task.unasked > 0.0 and task.own_logit)
     kind: type[OutputChannel] = SectorOutput if own else OneSectorOutput
     return partial(kind, geometry=geometry, directions=unasked_field(task) if task.unasked else NO_DIRECTIONS)

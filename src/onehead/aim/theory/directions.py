@@ -79,6 +79,8 @@ class Directions(ABC):
         Unit in which ``target_eigenvalues`` and the learned elements are measured.
     excess : float
         Kurtosis of the entries of a token minus 3.
+    own_sector : bool
+        Whether logits of a separate field do not simply add to those of the bulk, so that more than totals matter.
     """
 
     sampled: ClassVar[bool] = False
@@ -89,6 +91,7 @@ class Directions(ABC):
     bulk_power: float = 0.0
     length: float = 1.0
     excess: float = 0.0
+    own_sector: bool = False
 
     @property
     def trace_gain(self) -> float:

@@ -213,7 +213,7 @@ class StateEvolution:
     def separability(self) -> tuple[float, float] | None:
         """Sample ratio up to which hard labels are separable, and its error; None where it is not known (U7.1)."""
         geometry, full = self.output.geometry, not self.input.rank_limited(1.0)
-        known = full and self.sectors == 1 and self.directions.separate
+        known = full and self.sectors == 1 and self.directions.separate and not self.directions.own_sector
         if not (self.output.loss.hard and geometry.unit == 1.0 and known):
             return None
         return separability(geometry, self.clean_power, self.noise)

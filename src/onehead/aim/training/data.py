@@ -59,7 +59,7 @@ def unasked_direction(dim: int) -> Array:
 
 
 def mean_length(task: Task, target: Array) -> float:
-    """Length |μ| of the mean of the queries: sqrt(M d); zero without an unasked share (D1).
+    """Length |μ| of the mean of the queries, or its root mean square: sqrt(M d); zero without an unasked share (D1).
 
     The map of a tied head is symmetric, so that its row along the mean cannot be chosen: the mean is as long as the
     unasked variance G = |S* μ|²/d requires.
@@ -378,7 +378,10 @@ class Samples:
         if not self.task.isotropic:
             X *= token_scales(self.task, self.dim)[0]
         if self.task.unasked:
-            X += mean_length(self.task, self.target) * unasked_direction(self.dim)
+            length: float | Array = mean_length(self.task, self.target)
+            if share := self.task.fluctuation:  # a Gaussian size for each query, of second moment one (D6)
+                length = length * (sqrt(1.0 - share) + sqrt(share) * rng.standard_normal((*X.shape[:2], 1)))
+            X += length * unasked_direction(self.dim)
         if self.task.attention != "cross":
             return X, None
         keys = self.law.draw(rng, self.task.tokens, count, self.dim)

@@ -52,7 +52,8 @@ def unasked_field(task: Task) -> "UnaskedField":
             )
     field = task.beta0 * float(np.sqrt(task.unasked_variance))
     power = task.beta0**2 * task.target.second_moment
-    return UnaskedField(target_eigenvalues=(field,), bulk_power=power, own_sector=shared_by_rows(task))
+    own = shared_by_rows(task) or task.fluctuation > 0.0
+    return UnaskedField(target_eigenvalues=(field,), bulk_power=power, own_sector=own)
 
 
 def shared_by_rows(task: Task) -> bool:
@@ -66,14 +67,13 @@ class UnaskedField(SharedFields):
     """The field that all queries share; its element is c sqrt(G), its target eigenvalue sqrt(G). It is a row of the map
     along the mean, which its spectrum and its q do not see.
 
-    With ``own_sector`` the covariance of its logits is not that of the map, and the output channel gives c sqrt(G) as
-    the effective eigenvalue of the hats (D2.2).
+    With ``own_sector`` its logits do not simply add to those of the map, because their covariance is another one (D2.2)
+    or their size differs between queries (D6): the output channel gives c sqrt(G) as the effective eigenvalue of the
+    hats.
     """
 
-    own_sector: bool = False
-
     def output_values(self, q: Array, m: Array, learned: Array) -> tuple[float, ...]:
-        """Return the totals q + c² G and m + c G (D2.1); with a sector of its own, the overlaps and the field."""
+        """Return the totals q + c² G and m + c G (D2.1); with ``own_sector``, the overlaps and the field."""
         if self.own_sector:
             return *q.tolist(), *m.tolist(), *learned.tolist()
         (field,), (target,) = learned.tolist(), self.target_eigenvalues
@@ -106,7 +106,7 @@ class UnaskedField(SharedFields):
         return (self.target_eigenvalues[0] * self._scale(hats),)
 
     def _scale(self, hats: Hats) -> float:
-        """Return c: mhat/Sigmahat, or what the output channel found for a sector of its own."""
+        """Return c: mhat/Sigmahat, or what the output channel found."""
         return hats.effective[0] / self.target_eigenvalues[0] if self.own_sector else hats.m / hats.sigma
 
     def split(self, channel: InputChannel, hats: Hats, overlaps: Overlaps) -> Overlaps:

@@ -4,13 +4,15 @@
     python -m checks.soak --heads --count 5000
     python -m checks.soak --best --count 2000
     python -m checks.soak --joint --count 1000
+    python -m checks.soak --layers --count 1000
     python -m checks.soak --only 137
 
 Answers go to a file of JSON lines, one per problem; a run that was stopped goes on where it was. Problems are numbered
 and the number decides the problem, so that pieces, order and workers change nothing. ``--write`` writes the report to
 docs/assets/soak.md. Heads of every kind, untied, masked, with hard labels, are a list of their own (``--heads``),
 and so are sparse tokens beside the best possible learner, whom nobody may beat (``--best``), and sparse tokens whose
-query and readout are trained together or on the same data (``--joint``). The exit code is 1 when an answer is wrong, or
+query and readout are trained together or on the same data (``--joint``), and several heads that add to one output
+(``--layers``). The exit code is 1 when an answer is wrong, or
 when something else than a refusal was raised.
 """
 
@@ -24,15 +26,16 @@ from typing import Any
 from checks.soak_best import draw_best, solve_best
 from checks.soak_heads import draw_head
 from checks.soak_joint import draw_joint, solve_joint
+from checks.soak_layers import draw_layer, solve_layer
 from checks.soak_problems import MIX, call, draw, solve
 from checks.soak_report import report
 from checks.tool import collect, many, parser, write
 from onehead.errors import InvalidArgument, SolveError
 
 STORE = Path("out") / "soak.jsonl"
-HEADS, BEST, JOINT = "heads", "best", "joint"
-DRAWS = {None: draw, HEADS: draw_head, BEST: draw_best, JOINT: draw_joint}
-SOLVERS = {BEST: solve_best, JOINT: solve_joint}
+HEADS, BEST, JOINT, LAYERS = "heads", "best", "joint", "layers"
+DRAWS = {None: draw, HEADS: draw_head, BEST: draw_best, JOINT: draw_joint, LAYERS: draw_layer}
+SOLVERS = {BEST: solve_best, JOINT: solve_joint, LAYERS: solve_layer}
 
 
 def run_one(seed: int, number: int, kind: str | None = None) -> dict[str, Any]:
@@ -66,6 +69,7 @@ def main(words: list[str] | None = None) -> int:
         (HEADS, "problems over all kinds of heads"),
         (BEST, "beside the best possible learner"),
         (JOINT, "joint descent, reused data and the joint minimum"),
+        (LAYERS, "several heads that add to one output"),
     ):
         asked.add_argument(f"--{name}", dest="kind", action="store_const", const=name, help=sentence)
     wish = asked.parse_args(words)

@@ -30,6 +30,34 @@ def test_train_predicts_for_the_width_that_was_trained(onehead):
     assert "width 0.05 (a whole number of rows" in " ".join(onehead(*command).stdout.split())
 
 
+def test_train_and_compare_take_several_heads(onehead, refused, tmp_path):
+    layer = ("--attention", "cross", "--heads", 2, "--sharing", 0.5, "--seeds", 2)
+    found = json.loads(onehead("aim", "train", *SMALL, *layer, "--json", "--plot", tmp_path / "p.png").stdout)
+    compared = {item["quantity"] for item in found["agreement"]}
+    assert {"q_cross", "m_cross", "head_error"} <= compared and found["value_scale"] == [1.0, 1.0]
+    command = ("aim", "compare", *layer, "--alphas", "0.5,1,2", "--dims", "12")
+    rows = json.loads(onehead(*command, "--json", "--plot", tmp_path / "c.png").stdout)
+    assert all({"q_cross_theory", "m_cross_z", "head_error"} <= set(row) for row in rows)
+    assert "--averaged-heads" in refused("aim", "train", *SMALL, *layer, "--averaged-heads", 2)
+
+
+def test_gradient_descent_lies_beside_the_spectrum_at_a_time(onehead, refused, tmp_path):
+    command = ("aim", "spectrum", "--attention", "cross", "--weight-decay", 0.3, "--alpha", 1)
+    run = (*command, "--time", 2, "--train", "--dim", 12)
+    found = json.loads(onehead(*run, "--json", "--plot", tmp_path / "p.png").stdout)
+    assert len(found["trained"]["values"][0]) == 12 and found["trained"]["rank_above"][0] > 0.0
+    assert "gradient descent, d = 12" in onehead(*run).stdout
+    assert "--train needs --time, and --dim" in refused(*command, "--train", "--dim", 12, code=2)
+
+
+def test_survivors_are_trained(onehead, refused):
+    command = ("aim", "survivors", "--alpha", 2, "--weight-decay", 0.1, "--train")
+    trained = json.loads(onehead(*command, "--dim", 12, "--json").stdout)["trained"]
+    assert len(trained) == 3 and {"start", "alive", "objective", "scales"} <= set(trained[0])
+    assert "trained from one head" in onehead(*command, "--dim", 12).stdout
+    assert "--train needs --dim" in refused(*command, code=2)
+
+
 def test_train_takes_tokens_from_a_file(onehead, refused, tmp_path):
     path = tmp_path / "tokens.npy"
     np.save(path, np.random.default_rng(0).standard_normal((300, 20)))

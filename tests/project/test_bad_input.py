@@ -62,6 +62,11 @@ VERBS = {
     ),
     "aim.survivors": ({"task": HEADS, "learner": LEARNT, "alpha": 2.0}, ("seed",)),
     "aim.training_time": ({"point": CROSS, "time": 2.0}, ("start", "cut")),
+    "aim.train_survivors": ({"task": HEADS, "learner": LEARNT, "alpha": 2.0, "dim": 8}, ("seed",)),
+    "aim.gradient_descent": (
+        {"task": aim.Task(attention="cross"), "learner": LEARNER, "dim": 8, "alpha": 0.5, "times": [0.1]},
+        ("start", "cut", "rate", "seed"),
+    ),
     "aim.features": ({**_LAW, "samples": [100.0, 200.0]}, ()),
     "aim.phase_diagram": ({"task": LISTED, "log_n": [2.0], "log_lambda": [0.0]}, ()),
     "aim.nuclear_equivalence": (_SMALL, ("seed", "tolerance", "max_iterations")),

@@ -14,6 +14,8 @@ from onehead.aim.training.amp import AmpResult as AmpResult
 from onehead.aim.training.amp import amp as amp
 from onehead.aim.training.compare import Comparison as Comparison
 from onehead.aim.training.compare import compare as compare
+from onehead.aim.training.descent import GradientDescent as GradientDescent
+from onehead.aim.training.descent import gradient_descent as gradient_descent
 from onehead.aim.training.nuclear import NuclearEquivalence as NuclearEquivalence
 from onehead.aim.training.nuclear import nuclear_equivalence as nuclear_equivalence
 from onehead.aim.training.results import TrainingResult as TrainingResult
@@ -21,6 +23,7 @@ from onehead.aim.training.sample import Sample as Sample
 from onehead.aim.training.sample import sample as sample
 from onehead.aim.training.settings import Method as Method
 from onehead.aim.training.settings import Variant as Variant
+from onehead.aim.training.survivors import train_survivors as train_survivors
 from onehead.aim.training.train import train as train
 from onehead.aim.verbs.bayes import Best as Best
 from onehead.aim.verbs.bayes import BestCurve as BestCurve

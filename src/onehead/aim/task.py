@@ -31,7 +31,7 @@ FLUCTUATION_VERBS = ("predict", "curve", "map", "tune", "spectrum", "train", "sa
 # functions that have a theory, or a simulation, of tokens with a covariance
 SPECTRUM_VERBS = ("predict", "curve", "map", "tune", "plateau", "spectrum", "train", "compare")
 # functions that have a theory, or a simulation, of several heads that add to one output
-HEADS_VERBS = ("predict", "curve", "map", "tune", "spectrum", "survivors")
+HEADS_VERBS = ("predict", "curve", "map", "tune", "spectrum", "survivors", "train_survivors", "train", "compare")
 MAX_HEADS, MAX_SHARING = 16, 0.95  # beyond this overlap of the values random starts may not reach the state described
 MAX_LOGITS = 32  # of one row in all heads, H (T - 1): the Hessian of a sample has this dimension
 AS_QUERIES = "queries"  # spectrum of the keys that is that of the queries
@@ -245,7 +245,7 @@ class Task(Problem):
                 "heads",
                 self.heads,
                 "1 unless attention is cross, labels are soft, and there is no mask, no unasked share and no token "
-                "spectrum; the theory of several heads covers these",
+                "spectrum; the theory of several heads covers these (train averages the attention of averaged_heads)",
             )
         if self.sharing < -MAX_SHARING / (self.heads - 1):
             lowest = -MAX_SHARING / (self.heads - 1)

@@ -20,7 +20,7 @@ ASSETS = Path(__file__).parent / "assets"
 STYLES = ("katex/katex.min.css", "explorer.css")
 SCRIPTS = (
     "katex/katex.min.js", "machine.js", "solver.js", "drafts.js", "knobs.js", "drawing.js", "network.js", "panel.js", "tour.js",
-    "story.js", "tokens.js",
+    "story.js", "tokens.js", "guess.js",
     "explorer.js",
     "plotly/plotly-cartesian.min.js",
 )  # fmt: skip
@@ -226,11 +226,16 @@ def render_page(
 <div class="row" id="play-row"><button type="button" id="play" class="main" hidden>▶ Play α</button><p id="story" hidden><span id="story-text" role="status"></span> <span id="story-share"></span></p></div>
 <div id="frame"><div id="state" class="drawing" role="status">drawing</div>
 <div id="stage"><div id="picture" role="img" aria-label="The picture is being drawn."></div>
-<div id="grip" role="slider" tabindex="0" aria-label="Marked point" aria-valuenow="0" hidden></div></div></div>
+<div id="grip" role="slider" tabindex="0" aria-label="Marked point" aria-valuenow="0" hidden></div>
+<div id="guess-pad" role="slider" tabindex="0" aria-label="Your guess: left and right choose a sample ratio, up and down set the error"
+aria-valuemin="0" aria-valuemax="1" aria-valuenow="0" hidden></div></div></div>
+<div class="row" id="guess-row" role="group" aria-label="Guess, then see" hidden><p id="guess-text" role="status"></p>
+<button type="button" id="guess-see" class="main" disabled>See</button><button type="button" id="guess-leave">Leave</button></div>
 <div class="row" id="tokens" data-views="head" role="group" aria-label="Tokens: point at one for its row of attention" hidden></div>
 <p id="caption"></p>
 <div class="row buttons">
 <button type="button" id="train" class="main" hidden>Train it</button>
+<button type="button" id="guess" aria-pressed="false" title="Draw how the error goes on, then see the curve and trained heads" hidden>Guess</button>
 <button type="button" id="pin" title="Keep this curve to compare it with others; at most three" hidden>Pin</button>
 <button type="button" id="unpin" hidden>Remove pins</button>
 <button type="button" id="png">PNG</button>

@@ -43,7 +43,8 @@ def test_population_loss_agrees_with_monte_carlo():
 
 
 @pytest.mark.parametrize(
-    ("decay", "scale", "norm", "objective"), [(0.02, 0.998, 0.533, 0.097618), (0.1, 0.980, 0.443, 0.215634)]
+    ("decay", "scale", "norm", "objective"),
+    [(0.02, 0.998, 0.533, 0.097618), (0.05, 0.993, 0.495, 0.142894), (0.1, 0.980, 0.443, 0.215634)],
 )
 def test_population_limit(decay, scale, norm, objective):
     result = found(inf, decay)

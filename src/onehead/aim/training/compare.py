@@ -169,5 +169,5 @@ def compare(
     best = bayes_curve(own, alphas) if bayes else None  # before training, because it may be refused
     starts = (method or Method()).single_starts
     points = tuple(chain.from_iterable(zip(*map(points_from, starts), strict=True)))
-    setting = str((variant or Variant()).for_task(task))
+    setting = (variant or Variant()).for_task(task).describe(task)
     return Comparison(points=points, setting=setting, task=task, learner=learner, best=best)

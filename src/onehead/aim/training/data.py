@@ -292,7 +292,10 @@ def _hard_labels(rng: np.random.Generator, y: Array, columns: tuple[int, ...]) -
 
 
 class Chunk(NamedTuple):
-    """Part of the samples: tokens (T, count, d), labels (count, T, T), clean labels, and keys of cross-attention."""
+    """Part of the samples: tokens (T, count, d), labels (count, T, T), clean labels, and keys of cross-attention.
+
+    Labels of several heads have shape (heads, count, T, T).
+    """
 
     tokens: Array
     labels: Array
@@ -320,7 +323,7 @@ class Samples:
     @property
     def dim(self) -> int:
         """Dimension d of a token."""
-        return len(self.target)
+        return int(self.target.shape[-1])
 
     @property
     def _numbers(self) -> int:
@@ -350,7 +353,7 @@ class Samples:
     def __iter__(self) -> Iterator[Chunk]:
         for i, chunk in self._chunks().items():
             if chunk.tokens.size == 0:
-                X, keys = self._tokens(self._generator(i), len(chunk.labels))
+                X, keys = self._tokens(self._generator(i), chunk.labels.shape[-3])
                 yield _with_dtype(chunk._replace(tokens=X, keys=keys), self.dtype)
             else:
                 yield chunk
@@ -391,18 +394,24 @@ class Samples:
 
     def _draw(self, i: int, count: int) -> Chunk:
         """Sample chunk i; tokens that are sampled again in every pass are not stored."""
-        rng, task = self._generator(i), self.task
+        rng = self._generator(i)
         X, keys = self._tokens(rng, count)
-        noise = _label_noise(rng, count, task)
-        clean = labels(self.target, X, task.beta0, None, keys=keys, columns=task.columns)
-        y = clean
-        if task.noise > 0.0:
-            y = labels(self.target, X, task.beta0, noise, keys=keys, columns=task.columns)
-        if task.labels == "hard":
-            y = _hard_labels(rng, y, task.columns)
+        parts = [self._labels(rng, S, X, keys) for S in self.target.reshape(-1, self.dim, self.dim)]
+        y, clean = (np.stack(part) if self.target.ndim == 3 else part[0] for part in zip(*parts, strict=True))
         if self.resampled:
             return Chunk(np.empty(0, self.dtype), y, clean, None)
         return _with_dtype(Chunk(X, y, clean, keys), self.dtype)
+
+    def _labels(self, rng: np.random.Generator, S: Array, X: Array, keys: Array | None) -> tuple[Array, Array]:
+        """Sample the labels of one head of the target, and compute those without noise."""
+        task = self.task
+        noise = _label_noise(rng, X.shape[1], task)
+        y = clean = labels(S, X, task.beta0, None, keys=keys, columns=task.columns)
+        if task.noise > 0.0:
+            y = labels(S, X, task.beta0, noise, keys=keys, columns=task.columns)
+        if task.labels == "hard":
+            y = _hard_labels(rng, y, task.columns)
+        return y, clean
 
 
 def _with_dtype(chunk: Chunk, dtype: type[np.floating[Any]]) -> Chunk:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.token_spectrum import rounded_spectrum
 from onehead.aim.training.data import Samples, factor_rows, fitted_target
+from onehead.aim.training.layer import draw_targets
 from onehead.aim.training.settings import Method, Variant
 from onehead.errors import InvalidArgument
 
@@ -52,7 +53,7 @@ def problem_as_trained(
 
 @dataclass(frozen=True, kw_only=True)
 class Instance:
-    """A target map with its training and test samples."""
+    """A target map, or one for each head, with its training and test samples."""
 
     target: Array
     train: Samples
@@ -80,8 +81,10 @@ class Instance:
             np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, child)) for child in range(3)
         )
         if target is None:
-            target = task.target.draw(dim, np.random.default_rng(target_seed), tied=task.tied)
-        target = fitted_target(task, target)
+            rng = np.random.default_rng(target_seed)
+            target = draw_targets(task, dim, rng) if task.heads > 1 else task.target.draw(dim, rng, tied=task.tied)
+        if task.heads == 1:
+            target = fitted_target(task, target)
 
         def samples(task: Task, count: int, seed: np.random.SeedSequence) -> Samples:
             return Samples(

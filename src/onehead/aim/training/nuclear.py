@@ -58,10 +58,13 @@ def soft_threshold_eigenvalues(S: Array, amount: float) -> tuple[Array, float]:
 
 
 def soft_threshold_singular_values(S: Array, amount: float) -> tuple[Array, float]:
-    """Minimiser of |P - S|²/2 + amount |P|_*, with singular values (r - amount)_+, and its nuclear norm."""
+    """Minimiser of |P - S|²/2 + amount |P|_*, with singular values (r - amount)_+, and its nuclear norm.
+
+    S may be a stack of maps, whose norms are added.
+    """
     left, r, right = np.linalg.svd(S, full_matrices=False)
     r = np.clip(r - amount, 0.0, None)
-    return (left * r) @ right, float(r.sum())
+    return (left * r[..., None, :]) @ right, float(r.sum())
 
 
 def proximal_gradient(
@@ -115,8 +118,9 @@ def minimise_over_map(
     max_iterations: int,
     stop: Callable[[], bool] = lambda: False,
 ) -> ProductMinimum:
-    """Minimise a training objective over the map of one head; the penalty is d times the norm that ``prox`` belongs
-    to.
+    """Minimise a training objective over the map of one head, or over those of several (heads, d, d).
+
+    The penalty is d times the norm that ``prox`` belongs to.
     """
     dim = objective.samples.dim
 
@@ -124,8 +128,8 @@ def minimise_over_map(
         if stop():
             raise Stopped
         raise_if_interrupted()
-        value, gradients = objective.data(S[None])
-        return (value - objective.floor * dim**2) / dim**2, gradients[0] / dim**2
+        value, gradients = objective.data(S.reshape(-1, dim, dim))
+        return (value - objective.floor * dim**2) / dim**2, gradients.reshape(S.shape) / dim**2
 
     found = proximal_gradient(
         data, prox, start, objective.decay / dim, tolerance=tolerance, max_iterations=max_iterations

@@ -5,11 +5,11 @@ A pass computes D S, with the differences D of attended tokens, then a T x T pro
 in `onehead.numerics.minimise`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
-from typing import Literal
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from onehead.aim.training.parametrisation import Parametrisation
 from onehead.errors import InvalidArgument
 from onehead.numerics.jit import njit
 
-__all__ = ["Objective", "Output", "OutputLoss"]
+__all__ = ["Objective", "Output", "OutputLoss", "TrainingLoss"]
 
 Array = NDArray[np.float64]
 Output = Literal["label", "sequence"]
@@ -105,6 +105,24 @@ def _sum_attention_losses(logits, y, gram, beta, lengths, squared, gradients):  
     return total
 
 
+class TrainingLoss(Protocol):
+    """Loss of samples as a function of the maps of all heads."""
+
+    @property
+    def loss(self) -> Any:
+        """Loss, or its name."""
+
+    @property
+    def output(self) -> Any:
+        """What it compares."""
+
+    def row_lengths(self, tokens: int) -> tuple[int, ...]:
+        """Number of columns that each row attends to."""
+
+    def total(self, rows: Callable[[], Iterable[Rows]], maps: Array) -> tuple[float, Array]:
+        """Sum over all samples, and its gradient in the maps (heads, d, d)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OutputLoss:
     """Loss of samples as a function of the logits of all heads.
@@ -128,6 +146,17 @@ class OutputLoss:
         mixed = np.empty((0, 0, 0), logits.dtype) if gram is None else gram
         squared, lengths = str(self.loss) == "squared", np.array(self.row_lengths(logits.shape[-1]))
         return float(_sum_attention_losses(logits, y, mixed, self.beta, lengths, squared, gradients)), gradients
+
+    def total(self, rows: Callable[[], Iterable[Rows]], maps: Array) -> tuple[float, Array]:
+        """Sum over all samples, and its gradient in the maps (heads, d, d)."""
+        total, gradients = 0.0, np.zeros(maps.shape)
+        for one in rows():
+            logits = np.stack([one.logits(S) for S in maps])
+            value, G = self(logits, one.chunk.labels, self.gram(one.chunk))
+            total += value
+            for k in range(len(maps)):
+                gradients[k] += one.gradient(G[k])
+        return total, gradients
 
     def row_lengths(self, tokens: int) -> tuple[int, ...]:
         """Number of columns that each row attends to."""
@@ -159,7 +188,7 @@ class Objective:
 
     samples: Samples
     weights: Parametrisation
-    loss: OutputLoss
+    loss: TrainingLoss
     decay: float
 
     def __post_init__(self) -> None:
@@ -190,16 +219,9 @@ class Objective:
 
     def data(self, maps: Array) -> tuple[float, Array]:
         """Sum of the losses, and its gradient in the maps (heads, d, d)."""
-        total, gradients = 0.0, np.zeros(maps.shape)
-        typed = maps.astype(self.samples.dtype)
-        for rows in self._rows():
-            value, G = self._loss(np.stack([rows.logits(S) for S in typed]), rows.chunk)
-            total += value
-            for k in range(len(maps)):
-                gradients[k] += rows.gradient(G[k])
-        return total, gradients
+        return self.loss.total(self.rows, maps.astype(self.samples.dtype))
 
-    def _rows(self) -> Iterable[Rows]:
+    def rows(self) -> Iterable[Rows]:
         """Chunks as rows of logits; stored between passes where the differences of tokens fit into memory."""
         return self._stored_rows if self.samples.fits_twice else self._new_rows()
 
@@ -237,4 +259,5 @@ class Objective:
 
     def _loss(self, logits: Array, chunk: Chunk) -> tuple[float, Array]:
         """Loss of a chunk, and its gradient in the logits."""
-        return self.loss(logits, chunk.labels, self.loss.gram(chunk))
+        loss = cast(OutputLoss, self.loss)
+        return loss(logits, chunk.labels, loss.gram(chunk))

@@ -70,7 +70,10 @@ class Parametrisation(ABC):
 
     @abstractmethod
     def closest(self, S: Array) -> Array:
-        """Weights with which every head has the map closest to S that this parametrisation can represent."""
+        """Weights with which every head has the map closest to S that this parametrisation can represent.
+
+        Untied heads may each have a map of their own, S of shape (heads, d, d).
+        """
 
     def informed_start(self, S: Array, rng: np.random.Generator) -> Array:
         """Weights close to a map; directions in which it is zero are free to grow."""
@@ -185,17 +188,19 @@ class UntiedFactors(Parametrisation):
 
     @classmethod
     def of_map(cls, S: Array) -> tuple["Parametrisation", Array]:
-        """Factors of equal size, so that the penalty is d |S|_*."""
-        weights = cls(len(S), len(S))
+        """Factors of equal size, so that the penalty is d |S|_*; of one map, or of one for each head."""
+        dim = S.shape[-1]
+        weights = cls(dim, dim, heads=1 if S.ndim == 2 else len(S))
         return weights, weights.closest(S)
 
     def closest(self, S: Array) -> Array:
-        """Factors of the largest singular values, as many as the width allows."""
+        """Factors of the largest singular values, as many as the width allows; S may have a map for each head."""
         left, values, right = np.linalg.svd(S)
         kept = min(self.width, self.dim)
-        root = np.sqrt(values[:kept] / self.scale)[:, None]
+        root = np.sqrt(values[..., :kept] / self.scale)[..., None]
         both = np.zeros((2, self.heads, self.width, self.dim))
-        both[0, :, :kept], both[1, :, :kept] = root * left.T[:kept], root * right[:kept]
+        both[0, :, :kept] = root * np.swapaxes(left, -1, -2)[..., :kept, :]
+        both[1, :, :kept] = root * right[..., :kept, :]
         return both.ravel()
 
     def narrow_factor(self, theta: Array) -> Array | None:
@@ -240,8 +245,8 @@ class DirectEntries(Parametrisation):
         return weights, weights.closest(S)
 
     def closest(self, S: Array) -> Array:
-        """The map itself."""
-        return np.tile(S.ravel(), self.heads)
+        """The map itself, or one for each head."""
+        return np.broadcast_to(S, (self.heads, self.dim, self.dim)).ravel()
 
     def narrow_factor(self, theta: Array) -> Array | None:
         """None: there is no factor."""

@@ -40,6 +40,9 @@ QUANTITIES = (
     "m",
     "unasked_scale",
     "unasked_share",
+    "q_cross",
+    "m_cross",
+    "head_error",
     "seconds",
 )
 Sectors = dict[str, list[float]]
@@ -68,7 +71,7 @@ class TrainingCertificate(Certificate):
 class TrainingRun(Result):
     """One trained head: its errors on fresh samples, its map S, the target map, and the spectrum of S.
 
-    With several heads S is the mean of their maps.
+    With averaged heads S is the mean of their maps; with heads that add to one output there is one for each.
 
     Attributes
     ----------
@@ -99,12 +102,21 @@ class TrainingRun(Result):
         Share of rows whose most attended token is not the label; None for soft labels.
     sectors : dict or None
         q = 2|S|²/d and m = 2 Tr S'S*/d of the symmetric and of the antisymmetric part, for untied self-attention (U5).
+    q_cross, m_cross : float or None
+        Tr S_h'S_k/d and Tr S_h'S*_k/d, means over all pairs of different heads; None for one head.
+    head_error : float or None
+        Squared error of the attention of one head, mean over the heads; None for one head.
+    value_scale : tuple of float or None
+        Size of the values relative to the target's, in the mean of the heads and in their differences; None unless
+        there are several heads or learnt values.
+    head_overlaps : dict or None
+        Matrices q and m of the overlaps of all heads.
     certificate : TrainingCertificate
         Status and stationarity.
     eigenvalues : ndarray
-        Eigenvalues of S, or its singular values when query and key are untied.
+        Eigenvalues of S, or its singular values when query and key are untied; those of all heads.
     map, target : ndarray
-        S and S*.
+        S and S*, or stacks of them for several heads.
     """
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("eigenvalues", "map", "target", "by_start")
@@ -128,6 +140,11 @@ class TrainingRun(Result):
     eigenvalues: Array
     map: Array
     target: Array
+    q_cross: float | None = None
+    m_cross: float | None = None
+    head_error: float | None = None
+    value_scale: tuple[float, float] | None = None
+    head_overlaps: dict[str, list[list[float]]] | None = None
     by_start: "tuple[TrainingRun, ...]" = ()
 
 
@@ -179,6 +196,10 @@ class TrainingResult(Measured):
         Means over seeds, see `TrainingRun`.
     unasked_scale, unasked_share : float or None
         Means over seeds of the unasked part of the head; None where queries have no mean.
+    q_cross, m_cross, head_error : float or None
+        Means over seeds for several heads.
+    value_scale : tuple of float or None
+        Means over seeds for several heads, or learnt values.
     sectors : dict or None
         Means, ``_std`` and ``_err`` of q and m, each as [symmetric, antisymmetric], for untied self-attention.
     trained_alpha, trained_width, trained_kappa0 : float
@@ -214,6 +235,9 @@ class TrainingResult(Measured):
         "m",
         "unasked_scale",
         "unasked_share",
+        "q_cross",
+        "m_cross",
+        "head_error",
     )
     MEANINGS: ClassVar[dict[str, str]] = {
         "test_error": "squared error on fresh samples, labels with noise",
@@ -227,6 +251,9 @@ class TrainingResult(Measured):
         "m": "overlap of S with the target",
         "unasked_scale": "size of the logits that all queries share, over the target's",
         "unasked_share": "share of these logits in the variance within a row",
+        "q_cross": "overlap of two heads",
+        "m_cross": "overlap of a head with the target of another",
+        "head_error": "squared error of the attention of one head",
     }
 
     alpha: float
@@ -244,6 +271,10 @@ class TrainingResult(Measured):
     zero_one_error: float | None = None
     unasked_scale: float | None = None
     unasked_share: float | None = None
+    q_cross: float | None = None
+    m_cross: float | None = None
+    head_error: float | None = None
+    value_scale: tuple[float, float] | None = None
     sectors: Sectors | None = None
     trained_alpha: float
     trained_width: float

@@ -25,9 +25,10 @@ from onehead.aim.training.data import (
     whitened,
 )
 from onehead.aim.training.instance import Instance
+from onehead.aim.training.layer import LayerLoss, matched, measure_layer, value_gram
 from onehead.aim.training.logits import Rows
 from onehead.aim.training.nuclear import minimise_over_map, soft_threshold_singular_values
-from onehead.aim.training.objective import Objective, OutputLoss
+from onehead.aim.training.objective import Objective, OutputLoss, TrainingLoss
 from onehead.aim.training.parametrisation import Parametrisation, ThresholdedUntied, parametrisation
 from onehead.aim.training.results import Sectors, TrainingCertificate, TrainingRun
 from onehead.aim.training.settings import Method, Start, Variant
@@ -64,6 +65,8 @@ class Plan:
         if self.learner.decay == 0.0:
             raise InvalidArgument("weight_decay", "0+", "a number > 0 to train with")
         _ = self.own_loss  # raises where hard labels are not supported
+        if self.layer:
+            self._check_layer()
         self.variant.tokens.check_dim(self.dim)
         if self.task.tied and self.task.token_mean != 1.0:
             raise InvalidArgument(
@@ -86,6 +89,26 @@ class Plan:
             if self.method.start != "random":
                 raise InvalidArgument("start", self.method.start, "random with message passing")
 
+    def _check_layer(self) -> None:
+        """Refuse what several heads that add to one output, or learn their values, are not trained with."""
+        task, learner = self.task, self.learner
+        plain = task.attention == "cross" and task.mask == "none" and task.labels == "soft"
+        if not plain or task.unasked or not task.isotropic:
+            allowed = "fixed unless attention is cross, with soft labels, without a mask, a mean or a covariance"
+            raise InvalidArgument("values", learner.values, allowed)
+        if str(learner.loss) != "squared":
+            raise InvalidArgument("loss", learner.loss, "squared for several heads, whose outputs add up")
+        if self.variant.heads > 1:
+            allowed = "1 where heads add to one output or learn their values"
+            raise InvalidArgument("averaged_heads", self.variant.heads, allowed)
+        if self.variant.output != "label":
+            raise InvalidArgument(
+                "output", self.variant.output, "label where heads add to one output or learn their values"
+            )
+        if self.method.optimiser == "amp":
+            allowed = "lbfgs or adam where heads add to one output or learn their values"
+            raise InvalidArgument("optimiser", "amp", allowed)
+
     def _check_amp(self) -> None:
         """Refuse message passing unless there is one head of full width with label output, tied if the task is."""
         from onehead.aim.training.message_passing import check_message_passing
@@ -106,11 +129,17 @@ class Plan:
     def weights(self) -> Parametrisation:
         """Parametrisation of the learner."""
         learner, variant = self.learner, self.variant
-        return parametrisation(learner.param, tied=variant.tied, dim=self.dim, width=learner.width, heads=variant.heads)
+        heads = max(variant.heads, self.task.heads)  # averaged heads, or those of a layer
+        return parametrisation(learner.param, tied=variant.tied, dim=self.dim, width=learner.width, heads=heads)
+
+    @property
+    def layer(self) -> bool:
+        """Whether the learner has several heads that add to one output, or learns its values."""
+        return self.task.heads > 1 or self.learner.values == "learnt"
 
     @property
     def refines_map(self) -> bool:
-        """Whether the minimum is refined over the map: one untied head of full width, in double precision."""
+        """Whether the minimum is refined over the maps: untied heads of full width, in double precision."""
         untied = not (self.variant.tied or self.task.tied)
         full = self.learner.param == "factorised" and factor_rows(self.learner.width, self.dim) >= self.dim
         return untied and full and self.variant.heads == 1 and self.method.dtype == "float64"
@@ -119,6 +148,18 @@ class Plan:
     def own_loss(self) -> Loss:
         """Training loss of the learner."""
         return loss_for_labels(self.task.labels, self.learner.loss)
+
+    @property
+    def layer_loss(self) -> LayerLoss:
+        """Loss of several heads that add to one output."""
+        learner = self.learner
+        decay = None if learner.values == "fixed" else learner.value_decay or learner.decay
+        return LayerLoss(value_gram=value_gram(self.task), beta=learner.beta, value_decay=decay)
+
+    @property
+    def training_loss(self) -> TrainingLoss:
+        """Loss that is minimised."""
+        return self.layer_loss if self.layer else self.output(self.own_loss)
 
     def output(self, loss: Loss) -> OutputLoss:
         """Loss of the output of the head."""
@@ -155,7 +196,13 @@ def _train_from(plan: Plan, instance: Instance, k: int, start: Start) -> Trainin
     else:
         weights, theta, certificate = _minimise(plan, instance, k, start)
     maps = weights.maps(theta)
-    measured = _measure(plan, weights, maps, instance)
+    if plan.layer:
+        values = plan.layer_loss.values(_objective(plan, instance.train, weights).rows, maps)
+        if plan.learner.values == "learnt":
+            maps, values = matched(maps, values)
+        measured = measure_layer(plan.layer_loss, maps, values, instance, weights)
+    else:
+        measured = _measure(plan, weights, maps, instance)
     return TrainingRun(
         seed=k,
         start=start,
@@ -163,14 +210,14 @@ def _train_from(plan: Plan, instance: Instance, k: int, start: Start) -> Trainin
         train_loss=certificate.objective,
         seconds=time.perf_counter() - started,
         certificate=certificate,
-        map=maps.mean(axis=0),
+        map=maps if instance.target.ndim == 3 else maps.mean(axis=0),
         target=instance.target,
     )
 
 
 def _objective(plan: Plan, samples: Samples, weights: Parametrisation) -> Objective:
     """Training objective of the learner on these samples."""
-    return Objective(samples=samples, weights=weights, loss=plan.output(plan.own_loss), decay=plan.learner.decay)
+    return Objective(samples=samples, weights=weights, loss=plan.training_loss, decay=plan.learner.decay)
 
 
 def _minimise(
@@ -248,7 +295,8 @@ def _informed_start(plan: Plan, objective: Objective, instance: Instance, rng: n
 
 def _refine_over_map(plan: Plan, objective: Objective, found: Minimum) -> tuple[Minimum, Parametrisation]:
     """Refine a minimum by proximal steps on the map, which make small singular values exactly zero (U1)."""
-    start = objective.weights.maps(found.theta)[0]
+    maps = objective.weights.maps(found.theta)
+    start = maps[0] if len(maps) == 1 else maps
     try:
         with record_interrupts():
             product = minimise_over_map(

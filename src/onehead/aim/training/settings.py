@@ -77,6 +77,11 @@ class Variant(Problem):
         """Law of the tokens."""
         return Tokens(self.token_law, self.correlation)
 
+    def describe(self, task: Task) -> str:
+        """Text with the heads of a layer where the task has several."""
+        text = str(self)
+        return text.replace("1 head", f"{task.heads} heads", 1) if task.heads > 1 else text
+
     def __str__(self) -> str:
         weights = "tied" if self.tied else "untied"
         text = f"{self.tokens.name} tokens, {weights} query and key, {self.heads} head" + (

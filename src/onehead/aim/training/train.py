@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onehead.aim.flat_parameters import validate_problem
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.data import check_target_map
 from onehead.aim.training.instance import problem_as_trained, sample_count
+from onehead.aim.training.layer import check_target_maps
 from onehead.aim.training.results import QUANTITIES, Sectors, TrainingCertificate, TrainingResult, TrainingRun
 from onehead.aim.training.run import Plan, train_one
 from onehead.aim.training.settings import Method, Variant
@@ -77,7 +78,8 @@ def train(
     method : Method, optional
         Optimiser, tolerance, precision, memory.
     target_map : array of shape (d, d), optional
-        Map to learn in place of one sampled from ``task.target``; symmetric for a tied head.
+        Map to learn in place of one sampled from ``task.target``; symmetric for a tied head. For several heads an
+        array of shape (heads, d, d).
     workers : int
         Number of threads, each of which trains one seed at a time.
     progress : callable, optional
@@ -111,7 +113,7 @@ def train(
         seed=seed_number(seed),
         variant=(variant or Variant()).for_task(task),
         method=method or Method(),
-        target=None if target_map is None else check_target_map(target_map, dim, tied=task.tied),
+        target=_given_target(target_map, task, dim),
         stop=threading.Event(),
     )
     runs = _train_all(plan, range(seeds), workers, progress)
@@ -126,6 +128,15 @@ def train(
     return replace(result, by_start=tuple(parts), solutions=tuple(part.solution() for part in parts))
 
 
+def _given_target(target_map: ArrayLike | None, task: Task, dim: int) -> NDArray[np.float64] | None:
+    """Target map given by the user, checked; one for each head of a layer."""
+    if target_map is None:
+        return None
+    if task.heads > 1:
+        return check_target_maps(target_map, task, dim)
+    return check_target_map(target_map, dim, tied=task.tied)
+
+
 def _averages(plan: Plan, runs: tuple[TrainingRun, ...], alpha: float, seeds: int) -> TrainingResult:
     """Averages over runs."""
     task, learner, dim = plan.task, plan.learner, plan.dim
@@ -136,13 +147,14 @@ def _averages(plan: Plan, runs: tuple[TrainingRun, ...], alpha: float, seeds: in
         dim=dim,
         samples=plan.count,
         **means,
+        value_scale=_mean_scale([run.value_scale for run in runs if run.value_scale is not None]),
         sectors=_mean_sectors([run.sectors for run in runs if run.sectors is not None]),
         trained_alpha=trained_alpha,
         trained_width=trained_learner.width,
         trained_kappa0=getattr(trained_task.target, "kappa0", None),
         spread=spread,
         seeds=len(runs),
-        setting=str(plan.variant),
+        setting=plan.variant.describe(task),
         certificate=_joint_certificate(runs, seeds),
         runs=runs,
         solutions=(),
@@ -198,6 +210,11 @@ def _train_in_threads(plan: Plan, seeds: range, workers: int, finish: Progress) 
             for future in futures:
                 if not future.cancel() and not isinstance(future.exception(), Stopped):
                     finish(future.result())
+
+
+def _mean_scale(found: list[tuple[float, float]]) -> tuple[float, float] | None:
+    """Mean over runs of the scales of the values."""
+    return (float(np.mean([one[0] for one in found])), float(np.mean([one[1] for one in found]))) if found else None
 
 
 def _mean_sectors(found: list[Sectors]) -> Sectors | None:

@@ -135,7 +135,7 @@ def _prediction(
         alpha=alpha,
         test_error=test,
         test_error_clean=clean,
-        train_loss=solution.train,
+        train_loss=float(solution.train),
         rank=solution.overlaps.rank,
         q=to_q * q,
         m=to_m * m,

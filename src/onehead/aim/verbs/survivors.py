@@ -16,7 +16,7 @@ from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
 from onehead.validation import valid_seed
 
-__all__ = ["Start", "Survivors", "survivors"]
+__all__ = ["Start", "Survivors", "TrainedHeads", "survivors"]
 
 QUANTILES = 40  # of the singular values of a target, in the limit of infinitely many samples
 ALIVE = 1e-3  # scale of a head relative to the largest, above which it is alive
@@ -49,6 +49,37 @@ class Start(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrainedHeads(Result):
+    """What training from one start reaches.
+
+    Attributes
+    ----------
+    start : str
+        Where the weights begin.
+    alive : int
+        Number of heads that are not zero.
+    objective : float
+        Objective over d².
+    scales, trace_norms : tuple of float
+        Scales of the values and mean singular values of the maps, the largest head first.
+    q, m, test_error : float
+        Overlaps of the largest head, and the squared error on fresh samples.
+    ended : str
+        How the minimisation ended.
+    """
+
+    start: str
+    alive: int
+    objective: float
+    scales: tuple[float, ...]
+    trace_norms: tuple[float, ...]
+    q: float
+    m: float
+    test_error: float
+    ended: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Survivors(Result):
     """Learner heads with values of their own, of which the target has one head.
 
@@ -70,6 +101,8 @@ class Survivors(Result):
         Objective over d²; in the population limit over the sample ratio as well.
     starts : tuple of Start
         Minima reached from several starts, in the population limit.
+    trained : tuple of TrainedHeads
+        What training of heads of finite size reaches from several starts, by `train_survivors`.
     certificate : Certificate
         Status, kind of truth and warnings.
     task, learner : Task, Learner
@@ -98,6 +131,7 @@ class Survivors(Result):
     certificate: Certificate
     task: Task
     learner: Learner
+    trained: tuple[TrainedHeads, ...] = ()
 
 
 def _alpha(name: str, value: Any) -> None:
@@ -109,7 +143,12 @@ def _alpha(name: str, value: Any) -> None:
 
 @validate_problem(alpha=_alpha, seed=valid_seed)
 def survivors(
-    task: Task, learner: Learner, alpha: float, *, seed: int = 0, progress: Callable[[], None] | None = None
+    task: Task,
+    learner: Learner,
+    alpha: float,
+    *,
+    seed: int = 0,
+    progress: Callable[[], None] | None = None,
 ) -> Survivors:
     """Tell which of several learner heads survive where the target has one head.
 
@@ -231,7 +270,7 @@ def _one_alive(task: Task, learner: Learner, alpha: float) -> Survivors:
         alpha=alpha,
         alive=alive,
         scales=(float(state.scales[0]), *dead),
-        trace_norms=(solution.overlaps.tau / learner.beta, *dead),
+        trace_norms=(float(solution.overlaps.tau) / learner.beta, *dead),
         q=to_q * float(state.q[0]),
         m=to_m * float(state.m[0]),
         test_error=problem.output.fresh_error(state),

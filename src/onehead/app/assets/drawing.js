@@ -44,13 +44,13 @@
     if (drawing || !window.Plotly) return drawing;
     drawing = (async () => {
       while (wanted) {
-        const now = wanted, figure = fitToScreen(paint(oneheadTokens.withRow(withPins(now.figure))));
+        const now = wanted, figure = fitToScreen(paint(oneheadGuess.transform(oneheadTokens.withRow(withPins(now.figure)))));
         wanted = null;
         figure.layout.meta = Object.assign({}, figure.layout.meta, { key: now.key, exact: now.exact });
         await Plotly.react($("picture"), figure.data, figure.layout, { displaylogo: false, responsive: true, displayModeBar: false });
         if (!current) listen();
         current = now;
-        $("picture").setAttribute("aria-label", now.alt);
+        $("picture").setAttribute("aria-label", oneheadGuess.alt() || now.alt);
         placeGrip();
         showPinButtons();
         document.dispatchEvent(new CustomEvent("onehead-drawn", { detail: now }));
@@ -138,7 +138,7 @@
   }
 
   function placeGrip() {
-    const grip = $("grip"), by = markedPoint().by, full = $("picture")._fullLayout;
+    const grip = $("grip"), by = oneheadGuess.active() ? "" : markedPoint().by, full = $("picture")._fullLayout;
     grip.hidden = !by || !full || !full.xaxis || Boolean(settings.recorded && !settings.recorded.solver.includes(oneheadKnobs.view) && !oneheadKnobs.ownStops(by));
     if (grip.hidden) return;
     const axis = full.xaxis, at = axis.d2p(markedPoint().at), area = full._size;

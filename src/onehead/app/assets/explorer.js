@@ -38,6 +38,7 @@
     timers = [];
     progress.asked += 1;
     const asked = key();
+    oneheadGuess.moved(asked);
     dispatch({ kind: "move", key: asked, now: Date.now() });
     if (!settings.recorded) $("csv").href = "data.csv?" + asked;
     else offerRuns(asked);
@@ -355,6 +356,7 @@
   function embedCode() {
     const query = K.query();
     query.set("embed", "1");
+    if (oneheadGuess.active()) query.set("guess", "1");
     const address = (pageAddress() + "?" + query).replace(/&/g, "&amp;").replace(/"/g, "&quot;");
     return '<iframe src="' + address + '" width="720" height="480" style="border:0" title="onehead: ' + settings.views[K.view].title + '"></iframe>';
   }
@@ -395,7 +397,7 @@
     $("reset").addEventListener("click", () => ($("training-message").textContent = ""));
     $("png").addEventListener("click", () => oneheadDrawing.save("png"));
     $("svg").addEventListener("click", () => oneheadDrawing.save("svg"));
-    $("link").addEventListener("click", () => copy($("link"), pageAddress() + "?" + K.query(), "Copy it from the address bar"));
+    $("link").addEventListener("click", () => copy($("link"), pageAddress() + "?" + K.query() + (oneheadGuess.active() ? "&guess=1" : ""), "Copy it from the address bar"));
     $("embed").hidden = !settings.recorded && !settings.base; // the server of one's own machine forbids to be shown in other pages
     $("embed").addEventListener("click", () => copy($("embed"), embedCode(), "The browser forbids copying"));
     if (settings.recorded) $("csv").addEventListener("click", () => {
@@ -436,6 +438,7 @@
     state = machine.initial(key(), Date.now());
     oneheadNetwork.begin(settings, connectionChanged);
     oneheadTour.begin(settings);
+    oneheadGuess.begin(settings);
     lastAttention = K.values.attention;
     showView();
     listen();

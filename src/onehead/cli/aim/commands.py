@@ -202,78 +202,119 @@ POSITIVE = Number(gt=0.0)
 @click.option("--time", type=POSITIVE, help="λt: law after a finite time of gradient descent, not at the minimum.")
 @click.option("--start", type=POSITIVE, help="With --time: singular value of the map at the start  [default: 0.1]")
 @click.option("--cut", type=POSITIVE, help="With --time: value above which ones are counted  [default: 0.001]")
+@click.option("--train", is_flag=True, help="With --time and --dim: gradient descent of a head of this size beside it.")
 @accuracy_option
 @output_options()
 def spectrum(
     task: Task,
     learner: Learner,
     alpha: float,
-    time: float | None,
-    start: float | None,
-    cut: float | None,
     accuracy: float | None,
+    time: float | None,
+    known_dim: int | None,
+    **flags: Any,
 ) -> CommandResult:
     """Eigenvalue distribution of the trained map, at the minimum or after a finite time of gradient descent.
 
     Example: onehead aim spectrum --alpha 4 --plot spectrum.png
     """
-    if time is None and (start is not None or cut is not None):
+    settings = {name: flags[name] for name in ("start", "cut") if flags[name] is not None}
+    if time is None and settings:
         raise click.UsageError("--start and --cut belong to --time.")
+    if flags["train"] and (time is None or known_dim is None):
+        raise click.UsageError("--train needs --time, and --dim, the dimension of the head that is trained.")
     with spinner("solving"):
         point = aim.predict(task, learner, alpha, accuracy=accuracy)
         if time is not None:
-            settings = {name: value for name, value in (("start", start), ("cut", cut)) if value is not None}
-            return _finite_time(aim.training_time(point, time, **settings))
-        law = aim.spectrum(point)
-    bulks = ", ".join(f"[{low:.5g}, {high:.5g}]" for low, high in law.edges) or "none"
+            law = aim.training_time(point, time, **settings)
+            return _finite_time(law, _descent(law, known_dim) if flags["train"] and known_dim is not None else None)
+        found = aim.spectrum(point)
+    bulks = ", ".join(f"[{low:.5g}, {high:.5g}]" for low, high in found.edges) or "none"
     return CommandResult.of(
-        law,
+        found,
         ({"unasked_outlier": "singular value that the mean of the tokens adds"} if task.unasked else {})
-        | ({} if law.levels else {"levels": None}),
+        | ({} if found.levels else {"levels": None}),
         kind=True,
         table={
             "edges": bulks,
-            "outliers": len(law.outliers),
-            **({"unasked_outlier": _unasked_outlier(law)} if task.unasked else {}),
-            **({"levels": _levels(law.levels)} if law.levels else {}),
+            "outliers": len(found.outliers),
+            **({"unasked_outlier": _unasked_outlier(found)} if task.unasked else {}),
+            **({"levels": _levels(found.levels)} if found.levels else {}),
         },
         title=f"spectrum at alpha = {alpha:g}",
-        rows=[{"x": x, "share": share} for x, share in law.levels]
-        or [{"x": x, "density": y} for x, y in zip(law.x, law.density_values, strict=True)],
-        draw=lambda: plot.spectrum(law),
+        rows=[{"x": x, "share": share} for x, share in found.levels]
+        or [{"x": x, "density": y} for x, y in zip(found.x, found.density_values, strict=True)],
+        draw=lambda: plot.spectrum(found),
     )
 
 
-def _finite_time(found: "aim.FiniteTimeSpectrum") -> CommandResult:
-    """Result of ``spectrum --time``."""
-    return CommandResult.of(
+def _descent(law: "aim.FiniteTimeSpectrum", dim: int) -> "aim.GradientDescent":
+    """Gradient descent of a head of finite size up to the time of a law."""
+    point = law.point
+    return aim.gradient_descent(
+        point.task, point.learner, dim=dim, alpha=point.alpha, times=[law.time], start=law.start, cut=law.cut
+    )
+
+
+def _finite_time(found: "aim.FiniteTimeSpectrum", run: "aim.GradientDescent | None") -> CommandResult:
+    """Result of ``spectrum --time``, with gradient descent beside it."""
+    result = CommandResult.of(
         found,
         {"status": f"kind of truth: {found.kind}"},
         title=f"singular values after λt = {found.time:g}",
         rows=[{"x": x, "density": y} for x, y in zip(found.x, found.density_values, strict=True)],
-        draw=lambda: plot.fading(found),
+        draw=lambda: plot.fading(found, trained=run),
         warnings=found.certificate.warnings,
+    )
+    if run is None:
+        return result
+    shown = {
+        "trained rank_above": run.rank_above[0],
+        "trained largest": float(run.values[0, 0]),
+        "trained second_moment": float((run.values[0] ** 2).mean()),
+    }
+    return replace(
+        result,
+        value={**cast("dict[str, Any]", result.value), "trained": run.to_dict()},
+        table={**cast("dict[str, Any]", result.table), **shown},
+        columns={**cast("dict[str, str]", result.columns), **dict.fromkeys(shown, f"gradient descent, d = {run.dim}")},
     )
 
 
 @command.command()
 @aim_options("product", attention="cross", values="learnt", heads=2)
 @click.option("--alpha", type=float, required=True, help="Sample ratio α = n/d², or inf (weight decays are then λ/α).")
+@click.option("--train", is_flag=True, help="Train heads of dimension --dim from several starts beside it.")
 @seed_option()
 @output_options(picture=False, csv_rows=False)
-def survivors(task: Task, learner: Learner, alpha: float, seed: int) -> CommandResult:
+def survivors(
+    task: Task, learner: Learner, alpha: float, train: bool, known_dim: int | None, seed: int
+) -> CommandResult:
     """Which of several heads that learn their values survive where the target has one head.
 
     Example: onehead aim survivors --heads 2 --alpha inf --weight-decay 0.1
     """
+    if train and known_dim is None:
+        raise click.UsageError("--train needs --dim, the dimension of the heads that are trained.")
     with spinner("solving"):
-        found = aim.survivors(task, learner, alpha, seed=seed)
+        if train and known_dim is not None:
+            found = aim.train_survivors(task, learner, alpha, dim=known_dim, seed=seed)
+        else:
+            found = aim.survivors(task, learner, alpha, seed=seed)
     shown = {name: _texts(getattr(found, name)) for name in ("scales", "trace_norms")}
     reached = {f"from {one.start}": f"{one.alive} alive, objective {one.objective:.6g}" for one in found.starts}
+    trained = {
+        f"trained from {one.start}": f"{one.alive} alive, scales {_texts(one.scales)}, objective {one.objective:.6g}"
+        for one in found.trained
+    }
     return CommandResult.of(
         found,
-        {"status": f"kind of truth: {found.kind}", **dict.fromkeys(reached, "minimum that this start reaches")},
-        table=shown | reached,
+        {
+            "status": f"kind of truth: {found.kind}",
+            **dict.fromkeys(reached, "minimum that this start reaches"),
+            **dict.fromkeys(trained, f"training, d = {known_dim}"),
+        },
+        table=shown | reached | trained,
         title=f"{task.heads} heads for one, alpha = {alpha:g}",
         warnings=found.certificate.warnings,
     )

@@ -188,8 +188,10 @@ def compare(
         between = np.geomspace(min(alphas), max(alphas), CURVE_POINTS)
         with progress("learning curve", CURVE_POINTS) as step:
             found = aim.curve(task, learner, between, bayes=bayes, progress=step)
-        with spinner("thresholds"):
-            thresholds = aim.thresholds(task, learner)
+        thresholds = None
+        if task.heads == 1 and learner.values == "fixed":  # those of several heads are not known
+            with spinner("thresholds"):
+                thresholds = aim.thresholds(task, learner)
         return plot.learning_curve(found, [point.runs[0] for point in table.points], thresholds=thresholds)
 
     one_dim = len(dims) == 1 and len(alphas) > 2

@@ -1,0 +1,143 @@
+"""Ten settings of several heads that add to one output: training compared with the prediction.
+
+`python -m studies.agreement_layers [--store FILE] [--write]` trains the runs that the store lacks, prints the table and
+with ``--write`` puts it into docs/assets/agreement-layers.md. Every run is compared with the prediction for the
+singular values of its own targets, all heads together; targets of different heads hardly overlap (`draw_targets`). The
+goal is that each number lies within three standard errors of its prediction, or within a relative 3/d; overlaps between
+heads, which are small, within 1/d. About 15 minutes on one core; Ctrl-C loses one run.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from checks.tool import append, parser, read, table, write
+
+from onehead.aim.targets import Atoms
+from onehead.aim.task import Learner, Task
+from onehead.aim.training.settings import Method
+from onehead.aim.training.train import train
+from onehead.aim.verbs.predict import predict
+from studies.agreement_heads import Deviation, Setting, deviations
+
+STORE = Path("out") / "agreement-layers.jsonl"
+ASSET = "agreement-layers.md"
+METHOD = Method(starts=1, test_samples=10_000)
+QUANTITIES = ("test_error", "head_error", "train_loss", "rank", "q", "m", "q_cross", "m_cross")
+CROSS_OVERLAPS = ("q_cross", "m_cross")
+FIRST_SEED = 9000
+RUNS = {30: 10, 60: 3}  # runs at each dimension
+
+
+def layer(heads: int, sharing: float, alpha: float, decay: float, tokens: int = 2, **learner: Any) -> Setting:
+    """Return a setting."""
+    task = Task(attention="cross", heads=heads, sharing=sharing, tokens=tokens)
+    return Setting(task, Learner(weight_decay=decay, **learner), alpha, RUNS)
+
+
+SETTINGS = (
+    layer(2, 0.5, 1.0, 0.05),
+    layer(2, 0.8, 1.0, 0.05),
+    layer(2, 0.9, 1.0, 0.05),
+    layer(2, -0.5, 0.5, 0.05),
+    layer(3, 0.5, 1.0, 0.05),
+    layer(4, 0.8, 1.0, 0.05),
+    layer(2, 0.5, 0.3, 0.02, tokens=3),
+    layer(2, 0.7, 1.0, 0.05, param="direct"),
+    layer(2, 0.5, 1.0, 0.05, values="learnt"),
+    layer(2, 0.5, 1.0, 0.05, values="learnt", value_decay=0.01),
+)
+
+
+def name(setting: Setting) -> str:
+    """Return the name of a setting."""
+    task, learner = setting.task, setting.learner
+    values = "" if learner.values == "fixed" else f"learnt values, λ_v = {learner.value_decay or learner.decay:g},"
+    parts = [
+        f"H = {task.heads}, ρ = {task.sharing:g},",
+        f"T = {task.tokens}," if task.tokens > 2 else "",
+        "direct," if learner.param == "direct" else "",
+        values,
+        f"α = {setting.alpha:g}, λ = {learner.decay:g}",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def measure(setting: Setting, dim: int, seed: int) -> dict[str, Any]:
+    """Return one run and the prediction for its own targets."""
+    result = train(setting.task, setting.learner, dim=dim, alpha=setting.alpha, seeds=1, seed=seed, method=METHOD)
+    run, (task, learner, alpha) = result.runs[0], result.trained
+    values = np.linalg.svd(run.target, compute_uv=False).ravel()
+    point = predict(task.changed(target=Atoms(eigenvalues=values)), learner, alpha)
+    return {
+        "run": {quantity: getattr(run, quantity) for quantity in QUANTITIES},
+        "own": {quantity: getattr(point, quantity) for quantity in QUANTITIES},
+        "scales": {"run": run.value_scale, "own": point.value_scale},
+        "stationarity": run.certificate.residual,
+        "status": run.certificate.status,
+        "seconds": run.seconds,
+    }
+
+
+def jobs() -> Iterator[tuple[int, int, int]]:
+    """Yield setting, dimension and number of every run: small dimensions first, and one run of every setting first."""
+    every = [(i, dim, k) for i, one in enumerate(SETTINGS) for dim, runs in one.runs.items() for k in range(runs)]
+    yield from sorted(every, key=lambda job: (job[1], job[2], job[0]))
+
+
+def collect(store: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
+    """Return all rows of the store, after measuring those that it lacks, until finished or interrupted."""
+    rows = {(row["setting"], row["dim"], row["seed"]): row for row in read(store)}
+    try:
+        for number, dim, k in jobs():
+            key = (name(SETTINGS[number]), dim, k)
+            if key not in rows:
+                found = measure(SETTINGS[number], dim, FIRST_SEED + 100 * number + k)
+                rows[key] = {"setting": key[0], "dim": dim, "seed": k, **found}
+                append(store, rows[key])
+                print(f"{key[0]}, d = {dim}, run {k}: {rows[key]['seconds']:.0f} s", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print("interrupted: run the same command to continue", file=sys.stderr)
+    return rows
+
+
+def agrees(one: Deviation, dim: int) -> bool:
+    """Whether a number is within its errors: overlaps between heads may be off by 1/d, which is their own size."""
+    return one.covered or (one.name in CROSS_OVERLAPS and abs(one.run - one.own) < 1.0 / dim)
+
+
+def report(rows: dict[tuple[str, int, int], dict[str, Any]]) -> str:
+    """Return the table, and how many numbers agree."""
+    lines, every = [], list[bool]()
+    for setting in SETTINGS:
+        for dim, runs in setting.runs.items():
+            finished = [rows[name(setting), dim, k] for k in range(runs) if (name(setting), dim, k) in rows]
+            if len(finished) < 2:
+                continue
+            found = deviations(finished, QUANTITIES)
+            every += [agrees(one, dim) for one in found]
+            beyond = [one.name.replace("_", " ") for one in found if not agrees(one, dim)]
+            lines.append(
+                [name(setting), f"{dim} × {len(finished)}", *[str(one) for one in found], ", ".join(beyond) or "none"]
+            )
+    heads = ("layer", "d × runs", "test error", "error of one head", "train loss", "rank", "q", "m", "q'", "m'")
+    return f"""{table((*heads, "beyond"), lines)}
+
+Mean over runs / mean of the predictions, and the mean of their differences in standard errors. q' and m' are overlaps
+between different heads. The prediction is that for the singular values of the targets of each run, which are drawn with
+overlaps close to zero. κ₀ = 0.5, Δ = 0.5. {sum(every)} of {len(every)} numbers lie within three standard errors or a
+relative 3/d of their prediction, q' and m' within 1/d; *beyond* names the others."""
+
+
+def main() -> None:
+    """Run the study from the command line."""
+    options = parser("studies.agreement_layers", __doc__, f"docs/assets/{ASSET}")
+    options.add_argument("--store", type=Path, default=STORE)
+    arguments = options.parse_args()
+    write(ASSET, report(collect(arguments.store)), wanted=arguments.write)
+
+
+if __name__ == "__main__":
+    main()

@@ -296,9 +296,11 @@ def _scanned(
     accuracy: float | None,
     tried: dict[float, Prediction],
 ) -> Prediction:
-    """Prediction at a weight decay of a scan, at the accuracy of the scan only if it or its neighbour is near the lowest
-    test error: where little weight decay leaves many competing minima, finer rules than the default ones cost most of a
-    search, and the error is far from the lowest.
+    """Prediction at a weight decay of a scan, at the accuracy of the scan only if it or its neighbour is near the
+    lowest test error.
+
+    Where little weight decay leaves many competing minima the error is far from the lowest, and finer rules than the
+    default ones would cost most of a search.
     """
     high = FAR_ABOVE * min((point.test_error for point in tried.values()), default=np.inf)
     if accuracy is None or near is None or near.test_error < high:

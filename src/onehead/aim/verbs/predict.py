@@ -385,9 +385,8 @@ def _start(problem: StateEvolution, near: Prediction, task: Task, learner: Learn
 def hats_of(problem: StateEvolution, point: Prediction) -> Hats:
     """Return the hats of a point, in reduced units."""
     if problem.directions.separate_power:  # those of a field of its own sector have the field that they give
-        scale = point.unasked_scale * problem.units.beta / problem.units.beta0
-        field = tuple(scale * value for value in problem.directions.target_eigenvalues)
-        return Hats(point.q_hat, point.m_hat, point.sigma_hat, field)
+        field = problem.directions.learned_of(point, problem.units)
+        return Hats(point.q_hat, point.m_hat, point.sigma_hat, field or ())
     effective = tuple(direction.effective for direction in point.directions)
     return problem.hats(point.q_hat, point.m_hat, point.sigma_hat, effective)
 

@@ -15,6 +15,7 @@ from onehead.aim.solve.branches import (
     is_distinct,
     is_saddle,
     may_have_several,
+    unsearched,
 )
 from onehead.aim.solve.error_estimate import ErrorEstimate, limit_error_estimate, stated_errors, zero_map_error_estimate
 from onehead.aim.solve.fixed_sample_ratio import Start
@@ -219,14 +220,12 @@ def _lowest(
     listed = tuple(
         _other_solution(problem, other, begun or TARGET) for other, begun in others if not is_saddle(other.jacobian)
     )
-    if not listed:
-        return best
-    warning = (
-        f"the objective has {len(listed) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
-        + "; ".join(f"training from {other.reached_from} ends at test error {other.test_error:.4g}" for other in listed)
-    )
-    certificate = replace(best.certificate, warnings=(*best.certificate.warnings, warning))
-    return best._replace(certificate=certificate, others=listed)
+    warnings = list(best.certificate.warnings) + (unsearched(problem) if best is zero else [])
+    if listed:
+        ends = (f"training from {o.reached_from} ends at test error {o.test_error:.4g}" for o in listed)
+        many = f"the objective has {len(listed) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
+        warnings.append(many + "; ".join(ends))
+    return best._replace(certificate=replace(best.certificate, warnings=tuple(warnings)), others=listed)
 
 
 def _other_solution(problem: StateEvolution, numbers: Numbers, reached_from: str) -> OtherSolution:

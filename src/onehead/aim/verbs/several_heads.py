@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from onehead.aim.solve.certificate import with_caution
+from onehead.aim.solve.assumptions import with_caution
 from onehead.aim.solve.several_heads import HeadsSolution, solve_several_heads
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import (

@@ -28,7 +28,7 @@ MAX_TOKENS_TWO_SECTORS_HARD = 16  # causal self-attention with hard labels: one 
 # functions that have a theory, or a simulation, of tokens with a mean
 UNASKED_VERBS = (
     "predict", "curve", "map", "tune", "thresholds", "unasked_curve", "plateau", "spectrum", "bayes", "bayes_curve",
-    "data_for", "scaling", "features", "phase_diagram", "decompose", "train", "sample", "compare",
+    "data_for", "scaling", "features", "phase_diagram", "decompose", "train", "amp", "sample", "compare",
 )  # fmt: skip
 # functions that have a theory, or a simulation, of a direction of the queries along which they fluctuate strongly
 FLUCTUATION_VERBS = ("predict", "curve", "map", "tune", "spectrum", "train", "sample", "compare")

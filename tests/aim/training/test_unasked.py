@@ -112,5 +112,5 @@ def test_what_has_no_theory_is_refused():
         train(Task(unasked=0.5, token_mean=2.0), Learner(), dim=10, alpha=1.0)
     with pytest.raises(InvalidArgument, match="optimiser must be lbfgs or adam for tokens with a mean or a covariance"):
         train(CROSS, Learner(), dim=10, alpha=1.0, method=Method(optimiser="amp"))
-    with pytest.raises(InvalidArgument, match="unasked must be 0 for amp"):
-        amp(CROSS, Learner(), dim=10, alpha=1.0)
+    with pytest.raises(InvalidArgument, match="fluctuation must be 0 for amp"):
+        amp(CROSS.changed(fluctuation=0.5), Learner(), dim=10, alpha=1.0)

@@ -8,7 +8,7 @@ In the coordinates u = h_ab - h_12 of a sample, covariance C per unit of varianc
 where û(v) is the output estimate (the proximal point for a trained head) and P the symmetric matrix of p; then S and Σ
 follow from R and Σhat by a denoiser. Rows that share no logit (masks, untied heads) have coordinates of their own, u_b
 = h_ab - h_an relative to their last column. An untied map has 1 in place of the 2 above, and P and R without symmetry
-(U9).
+(U9). Where queries have a mean, S and R are in coordinates of second moment one (`onehead.aim.training.unasked_row`).
 """
 
 from abc import ABC, abstractmethod
@@ -24,6 +24,7 @@ from onehead.aim.logits.geometry import Geometry, geometry_of, masked_row
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples
 from onehead.aim.training.logits import map_gradient, map_logits
+from onehead.aim.training.unasked_row import UnaskedRow
 from onehead.errors import Diverged, InvalidArgument
 from onehead.numerics.cholesky import factorise, solve_factored
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
@@ -145,6 +146,13 @@ def check_message_passing(task: Task) -> None:
         raise InvalidArgument("kurtosis", task.kurtosis, "3 for message passing")
     if geometry_of(task.attention, task.mask, task.tokens).sectors > 1:
         raise InvalidArgument("attention", "self", "tied or cross for message passing, or self with mask strict")
+    if task.unasked and task.own_logit:
+        raise InvalidArgument(
+            "unasked",
+            task.unasked,
+            "0 for message passing of a head that sees its own logit, where unasked logits have another covariance "
+            "than all others; attention cross, or self with mask strict, takes other values",
+        )
 
 
 class SampleMessages(ABC):
@@ -155,11 +163,16 @@ class SampleMessages(ABC):
 
     def __init__(self, task: Task, samples: Samples, geometry: Geometry) -> None:
         self.task, self.samples, self.geometry = task, samples, geometry
+        self.unasked_row = UnaskedRow.of(task, samples.target) if task.unasked else None
         self.coordinates = _coordinates(task, geometry)
         self.fitted = [
             [coordinates.take(logits) for coordinates in self.coordinates]
             for logits in (_label_logits(chunk.labels, _rows_share_logits(task)) for chunk in samples)
         ]
+        self.clear()
+
+    def clear(self) -> None:
+        """Set all messages to zero."""
         self.messages = [[np.zeros_like(u) for u in of_chunk] for of_chunk in self.fitted]
 
     @abstractmethod
@@ -168,7 +181,7 @@ class SampleMessages(ABC):
 
     def step(self, S: Array, sigma: float, damping: float) -> tuple[float, Array]:
         """Update the messages; returns the mean of tr(1 - dû/dv) and sum P_ab dh_ab/dS."""
-        total, gradient = 0.0, np.zeros(S.shape)
+        total, gradient, S = 0.0, np.zeros(S.shape), S if self.unasked_row is None else self.unasked_row.unwhitened(S)
         for k, chunk in enumerate(self.samples):
             X = chunk.tokens
             h = map_logits(S.astype(X.dtype), X, chunk.keys).astype(np.float64)
@@ -185,7 +198,9 @@ class SampleMessages(ABC):
             if self.task.tied:
                 P = 0.5 * (P + P.transpose(0, 2, 1))
             gradient += map_gradient(P.astype(X.dtype), X, chunk.keys)
-        return total / self.samples.count, gradient
+        return total / self.samples.count, gradient if self.unasked_row is None else self.unasked_row.unwhitened(
+            gradient
+        )
 
 
 class ProximalMessages(SampleMessages):
@@ -206,7 +221,9 @@ class ProximalMessages(SampleMessages):
 
 
 class AmpRun(NamedTuple):
-    """Result of message passing: the last map, and the trajectory of (q, m, Σ, Σhat)."""
+    """Result of message passing: the last map, and the trajectory of (q, m, Σ, Σhat), and of c where queries have a
+    mean.
+    """
 
     map: Array
     trajectory: Array  # one row per iteration, the start first
@@ -227,15 +244,21 @@ def iterate(
     tolerance: float = 0.0,
     stop: Callable[[], bool] = lambda: False,
 ) -> AmpRun:
-    """Iterate from a map and its Σ until S changes by less than ``tolerance`` (relative) in a step, in reduced units.
+    """Iterate from a map and its Σ until S changes by less than ``tolerance`` (relative) in a step, in reduced units
+    and, where queries have a mean, in coordinates of second moment one.
 
     ``denoise`` is the input half: it returns S and Σ from R and Σhat. ``damping`` is the share of the new S, Σ and
     messages in each step after the first. The iteration counts as diverged when q is far above ``label_power``.
     """
-    (S, sigma), sigma_hat = start, np.nan
+    (S, sigma), sigma_hat, row = start, np.nan, messages.unasked_row
     d, unit, symmetric = messages.samples.dim, messages.geometry.unit, messages.task.tied
     alpha = messages.samples.count / d**2
-    trajectory = [(float(np.sum(S * S) / d), float(np.sum(S * target) / d), sigma, sigma_hat)]
+
+    def measured() -> tuple[float, ...]:
+        q, m, *scale = (np.sum(S * S) / d, np.sum(S * target) / d) if row is None else row.overlaps(S, target)
+        return float(q), float(m), sigma, sigma_hat, *scale
+
+    trajectory = [measured()]
     change, status = np.inf, f"stopped after {max_iterations} iterations"
     for step in range(max_iterations):
         if stop():
@@ -251,14 +274,14 @@ def iterate(
             break
         sigma_hat = unit * alpha / sigma * response
         R = sigma_hat * S + unit / d * gradient
-        new, new_sigma = denoise(0.5 * (R + R.T) if symmetric else R, sigma_hat)
+        R = 0.5 * (R + R.T) if symmetric else R
+        new, new_sigma = denoise(R, sigma_hat) if row is None else row.denoised(R, sigma_hat, denoise)
         move = share * (new - S)
         S = S + move
         sigma += share * (new_sigma - sigma)
-        q = float(np.sum(S * S) / d)
-        if not q < DIVERGED * label_power:
+        if not np.sum(S * S) / d < DIVERGED * label_power:
             raise Diverged(f"message passing diverged at iteration {step + 1}; use a smaller damping.")
-        trajectory.append((q, float(np.sum(S * target) / d), sigma, sigma_hat))
+        trajectory.append(measured())
         change = float(np.linalg.norm(move) / max(float(np.linalg.norm(S)), 1e-300))
         if sigma <= 0.0:
             status = "not emerged: S = 0 is the minimum"

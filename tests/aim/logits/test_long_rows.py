@@ -217,7 +217,7 @@ def test_published_causal_points(loss, q, m, test):
 @pytest.mark.parametrize("longest", [5, 16, 17, 100, 3000])
 @pytest.mark.parametrize(("step", "growth"), [(KNOTS, 1), (FRESH_KNOTS, -1)])
 def test_a_few_rows_count_for_all(longest, step, growth):
-    chosen = shapes._knots(longest, step, growth)
+    chosen = shapes._knots(np.arange(2, longest + 1), np.ones(longest - 1), step, growth)
     lengths, weights = np.array(list(chosen)), np.array(list(chosen.values()))
     every = np.arange(2, longest + 1)
     size = (every - 1.0) ** growth
@@ -235,7 +235,9 @@ def test_a_few_rows_are_as_good_as_all(name, monkeypatch):
     state = (1.0, 0.8, 1.0 if name == "hard" else 30.0)
     few = channel(loss, 40, "causal")
     shapes.independent_rows_geometry.cache_clear()
-    monkeypatch.setattr(shapes, "_knots", lambda longest, *_: dict.fromkeys(range(2, longest + 1), 1.0))
+    monkeypatch.setattr(
+        shapes, "_knots", lambda lengths, numbers, *_: dict(zip(lengths.tolist(), numbers, strict=True))
+    )
     every = channel(loss, 40, "causal")
     shapes.independent_rows_geometry.cache_clear()
     (one, its), (other, others) = per_row(few, *state), per_row(every, *state)

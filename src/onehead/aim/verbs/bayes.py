@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.solve.certificate import ACCURACY, LARGE_EXCESS_KURTOSIS, ROUNDING
+from onehead.aim.solve.assumptions import LARGE_EXCESS_KURTOSIS
+from onehead.aim.solve.certificate import ACCURACY, ROUNDING
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory.bayes import Posterior, logit_nuclear
 from onehead.aim.theory.build import build_state_evolution

@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from onehead.aim.flat_parameters import validate_problem
-from onehead.aim.solve.certificate import AimCertificate, Numbers, OtherSolution, numbers_at, with_caution
+from onehead.aim.solve.assumptions import with_caution
+from onehead.aim.solve.certificate import AimCertificate, Numbers, OtherSolution, numbers_at
 from onehead.aim.solve.fixed_sample_ratio import Start
 from onehead.aim.solve.strategy import project
 from onehead.aim.task import Learner, Task, check_alpha

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from onehead.aim.logits.geometry import Geometry, geometry_of, with_sampled_points
+from onehead.aim.logits.geometry import Geometry, geometry_of, one_sector_rows, with_sampled_points
 from onehead.aim.losses import loss_for_labels
 from onehead.aim.task import MAX_LOGITS, Learner, Task
 from onehead.aim.theory.directions import NO_DIRECTIONS
@@ -145,11 +145,13 @@ def gaussian_independent_head(problem: StateEvolution) -> StateEvolution | None:
     geometry = output.geometry
     if known.separate and problem.sectors == 1:
         return None
-    tied = geometry.unit == 2.0
-    masked = "causal" if problem.sectors == 2 and len(geometry.blocks[0].select) == 1 else "none"
+    if problem.sectors == 2 and not geometry.blocks[0].shares_logits:
+        geometry = one_sector_rows(geometry)
+    else:
+        geometry = geometry_of("tied" if geometry.unit == 2.0 else "cross", "none", geometry.tokens)
     easier = OneSectorOutput(
         loss=output.loss,
-        geometry=geometry_of("tied" if tied else "cross", masked, geometry.tokens),
+        geometry=geometry,
         label_power=output.label_power - known.separate_power,
         branch=output.branch,
     )

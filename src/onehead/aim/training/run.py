@@ -168,7 +168,7 @@ class Plan:
             loss=loss,
             beta=self.learner.beta,
             output=self.variant.output,
-            columns=self.task.columns,
+            visible=self.task.visible,
         )
 
 
@@ -348,7 +348,7 @@ def _measure(plan: Plan, weights: Parametrisation, maps: Array, instance: Instan
     own, squared, entropy = (plan.output(loss) for loss in (plan.own_loss, LOSSES["squared"], LOSSES["cross-entropy"]))
     totals = np.zeros(5)
     for chunk in instance.test:
-        rows = Rows(chunk, task.columns)
+        rows = Rows(chunk, task.visible)
         logits = np.stack([rows.logits(S) for S in maps.astype(chunk.tokens.dtype)])
         gram = own.gram(chunk)
         totals += [
@@ -400,10 +400,10 @@ def _overlaps(task: Task, S: Array, target: Array) -> dict[str, float | None]:
 
 def _sum_zero_one(logits: Array, y: Array, plan: Plan) -> float:
     """Sum over samples of the probability, averaged over rows, that the most attended token is not the label (U7)."""
-    columns = plan.task.columns
-    attended = softmax_rows(plan.learner.beta * logits, columns).mean(axis=0).argmax(axis=-1)
+    visible = plan.task.visible
+    attended = softmax_rows(plan.learner.beta * logits, visible).mean(axis=0).argmax(axis=-1)
     correct = np.take_along_axis(y, attended[..., None], axis=-1)[..., 0]
-    return float(np.sum(1.0 - correct[:, np.array(columns) > 1].mean(axis=1)))
+    return float(np.sum(1.0 - correct[:, visible.sum(axis=1) > 1].mean(axis=1)))
 
 
 def _sectors(S: Array, target: Array) -> Sectors:

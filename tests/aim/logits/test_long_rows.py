@@ -284,6 +284,20 @@ def test_a_tied_head_by_woodbury_is_one_by_matrices(woodbury, dense, tokens, sig
     assert np.all(its[:4] < others[:4])  # what the controls are for
 
 
+@pytest.mark.parametrize(("tokens", "power", "sigma"), [(3, 80.0, 0.3), (4, 40.0, 0.3), (8, 30.0, 1e-3)])
+def test_rows_that_attend_to_the_logit_they_share_are_solved(tokens, power, sigma):
+    """Sharp labels: rows a and b have all their weight in ab and ba, which is one logit, so that both have the same
+    direction.
+    """
+    found = []
+    for loss in (Squared(), DenseSquared()):
+        output = OneSectorOutput(loss=loss, geometry=tied_geometry(tokens), label_power=power)
+        parts = output._sum_parts(output._sums((0.02 * power, 0.1 * power, sigma), 1, False, 1, False, None))
+        found.append((parts.mean(axis=0), np.array([parts_error(column) for column in parts.T])))
+    (one, its), (other, others) = found
+    assert np.all(np.abs(one - other)[[0, 1, 2, 3, 5, 6]] < 4.5 * (its + others)[[0, 1, 2, 3, 5, 6]])
+
+
 @pytest.mark.parametrize("loss", [Squared(), CrossEntropy()])
 def test_lower_minima_are_found_by_both_kernels(loss):
     dense = DenseSquared() if isinstance(loss, Squared) else DenseCrossEntropy()

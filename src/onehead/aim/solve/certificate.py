@@ -15,6 +15,7 @@ from onehead.aim.solve.branches import (
     is_distinct,
     is_saddle,
     may_have_several,
+    unsearched,
 )
 from onehead.aim.solve.error_estimate import ErrorEstimate, limit_error_estimate, stated_errors, zero_map_error_estimate
 from onehead.aim.solve.fixed_sample_ratio import Start
@@ -228,13 +229,15 @@ def _lowest(
     listed = tuple(
         _other_solution(problem, other, begun or TARGET) for other, begun in others if not is_saddle(other.jacobian)
     )
-    if not listed:
-        return best
-    warning = (
-        f"the objective has {len(listed) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
-        + "; ".join(f"training from {other.reached_from} ends at test error {other.test_error:.4g}" for other in listed)
-    )
-    return best._replace(certificate=with_warning(best.certificate, warning), others=listed)
+    best = best._replace(others=listed)
+    texts = unsearched(problem) if best.overlaps.q == 0.0 else []
+    if listed:
+        ends = (f"training from {other.reached_from} ends at test error {other.test_error:.4g}" for other in listed)
+        many = f"the objective has {len(listed) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
+        texts.append(many + "; ".join(ends))
+    for text in texts:
+        best = best._replace(certificate=with_warning(best.certificate, text))
+    return best
 
 
 def _other_solution(problem: StateEvolution, numbers: Numbers, reached_from: str) -> OtherSolution:

@@ -260,12 +260,13 @@ class Task(Problem):
                 )
             return self
         plain = self.attention == "cross" and self.mask == "none" and self.labels == "soft"
-        if not plain or self.unasked or not self.isotropic:
+        if not plain or not self.standard_tokens:
             raise InvalidArgument(
                 "heads",
                 self.heads,
                 "1 unless attention is cross, labels are soft, and there is no mask, no unasked share and no token "
-                "spectrum; the theory of several heads covers these (train averages the attention of averaged_heads)",
+                "spectrum; the theory of several heads covers these (--averaged-heads, heads of Variant, trains a head "
+                "whose attention is the average of several)",
             )
         if self.sharing < -MAX_SHARING / (self.heads - 1):
             lowest = -MAX_SHARING / (self.heads - 1)
@@ -321,6 +322,16 @@ class Task(Problem):
         return self.own_logit and self.kurtosis != GAUSSIAN_KURTOSIS
 
     @property
+    def standard_tokens(self) -> bool:
+        """Whether the tokens have mean zero and the identity as their covariance."""
+        return not self.unasked and self.isotropic
+
+    @property
+    def own_field(self) -> bool:
+        """Whether the unasked logits have a covariance of their own: where a token attends to itself (D2.2)."""
+        return self.unasked > 0.0 and self.own_logit
+
+    @property
     def gaussian_tokens(self) -> bool:
         """Whether all logits are those of Gaussian tokens with mean zero."""
         return not (self.depends_on_kurtosis or self.unasked)
@@ -334,7 +345,7 @@ class Task(Problem):
     @property
     def bayes_known(self) -> bool:
         """Whether the Bayes-optimal learner is known: soft labels, one sector, Gaussian tokens (A.1, A.10)."""
-        unknown = self.depends_on_kurtosis or (self.unasked and self.own_logit) or not self.supported_by("bayes")
+        unknown = self.depends_on_kurtosis or self.own_field or not self.supported_by("bayes")
         return self.labels == "soft" and self.single_sector and not unknown
 
     @property

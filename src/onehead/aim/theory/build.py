@@ -95,7 +95,7 @@ def build_several_heads(task: Task, learner: Learner) -> SeveralHeads:
         If there is no theory for the combination.
     """
     cross = task.attention == "cross" and task.mask == "none" and task.labels == "soft"
-    if not cross or task.unasked or not task.isotropic:
+    if not cross or not task.standard_tokens:
         raise InvalidArgument(
             "values", learner.values, "fixed unless attention is cross, with soft labels and without a mask"
         )
@@ -131,7 +131,7 @@ def _output(task: Task, learner: Learner, geometry: Geometry) -> "partial[Any]":
     if task.unasked and task.fluctuation:
         settings: dict[str, Any] = {"directions": unasked_field(task), "fluctuation": task.fluctuation}
         return partial(FluctuatingOutput, geometry=geometry, **settings)
-    own = geometry.sectors == 2 or (task.unasked > 0.0 and task.own_logit)
+    own = geometry.sectors == 2 or task.own_field
     kind: type[OutputChannel] = SectorOutput if own else OneSectorOutput
     return partial(kind, geometry=geometry, directions=unasked_field(task) if task.unasked else NO_DIRECTIONS)
 

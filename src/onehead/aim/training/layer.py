@@ -263,8 +263,6 @@ def measure_layer(
         "test_cross_entropy": cross_entropy,
         "zero_one_error": None,
         "sectors": None,
-        "unasked_scale": None,
-        "unasked_share": None,
         "rank": float(np.mean((spectra > weights.zero_tolerance * largest) & (largest > ZERO_MAP))),
         "q": float(np.mean(np.diag(q))),
         "m": float(np.mean(np.diag(m))),

@@ -146,7 +146,7 @@ def check_message_passing(task: Task) -> None:
         raise InvalidArgument("kurtosis", task.kurtosis, "3 for message passing")
     if geometry_of(task.attention, task.mask, task.tokens).sectors > 1:
         raise InvalidArgument("attention", "self", "tied or cross for message passing, or self with mask strict")
-    if task.unasked and task.own_logit:
+    if task.own_field:
         raise InvalidArgument(
             "unasked",
             task.unasked,

@@ -206,9 +206,12 @@ def _lattice(dim: int, spacing: float, radius: float, check_rule: bool, folded: 
     A shift by half a spacing alone would miss errors of the same sign on both, such as those of a steep function along
     a diagonal, and the mass beyond the radius; the check rule is therefore finer and wider too.
     """
+    checkerboard = dim == 4
     if check_rule:
-        return lattice(dim, spacing=0.88 * spacing, radius=radius + 0.5, offset=0.0, folded=folded)
-    return lattice(dim, spacing=spacing, radius=radius, offset=0.5, folded=folded)
+        spacing, radius, offset = 0.88 * spacing, radius + 0.5, 0.0
+    else:
+        offset = 0.5
+    return lattice(dim, spacing=spacing, radius=radius, offset=offset, folded=folded, checkerboard=checkerboard)
 
 
 def _mapped(block: Block, rule: GaussianRule) -> LogitRule:

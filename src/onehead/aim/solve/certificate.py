@@ -42,6 +42,7 @@ MAXIMUM_STEIN_GAP = 0.03  # of the two forms of Sigmahat; the coarsest rules of 
 MAXIMUM_TRAIN_LOSS_GAP = 1e-5  # of the two forms of the training loss, which agree to 1e-8 at a solution
 LARGE_EXCESS_KURTOSIS = 0.5  # of a logit; a single instance of a limiting law at d = 100 has about 0.2
 MANY_TOKENS, MANY_TOKENS_PER_DIMENSION = 16, 0.05  # from which on a warning is given
+BRANCH_TOLERANCE = 1e-2  # residual of solutions on the coarsest rule that only tell branches apart and are starts
 NARROW = (
     "the learner is narrower than the rank it would choose; the theory of this case is a heuristic, and its gap to "
     "training, "
@@ -197,12 +198,15 @@ def _lowest(
     """
     solutions = [] if zero is None else [(zero, SMALL_WEIGHTS)]
     failure: SolveError | None = None
+    branches = coarse_branches(problem, alpha, BRANCH_TOLERANCE)
     if zero is None:
+        if start is None and branches:
+            start = Start(min(branches, key=lambda branch: branch.objective).coordinates)
         try:
             solutions.append((_solve(problem, alpha, start, accuracy), ""))
         except SolveError as error:
             failure = error
-    for branch in coarse_branches(problem, alpha):
+    for branch in branches:
         at = problem.zero.at(branch.coordinates)
         same = next((k for k, (known, _) in enumerate(solutions) if not is_distinct(at, known.overlaps)), None)
         if same is not None:

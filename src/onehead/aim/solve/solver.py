@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from onehead.aim.solve.fixed_sample_ratio import (
     Vector,
     secants_of,
     solve_at_alpha,
+    state_evolution_step,
 )
+from onehead.aim.solve.linear_averages import solve_with_linear_averages
 from onehead.aim.solve.strategy import can_continue_in_decay, can_fix_sigma, isotropic_coordinates, project
 from onehead.aim.theory.build import gaussian_independent_head
 from onehead.aim.theory.limits.emergence import largest_decay
@@ -41,6 +44,7 @@ __all__ = [
 COARSE_TOLERANCE = 1e-4  # residual on the coarsest rule, whose own quadrature error is larger
 EASIER_HEAD_TOLERANCE = 3e-2  # residual of a Gaussian head that only serves as a start for leading directions
 BEFORE_NEWTON_TOLERANCE = 1e-2  # residual on the coarsest rule where a Newton step follows
+BEFORE_CORRECTION_TOLERANCE = 1e-3  # and on the coarsest lattice where a correction follows
 FINE_ENOUGH = 5e-5  # relative error of q and m at which no finer rule is tried: about as much in the test error
 VISIBLE_SWITCH_MASS = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
 MAXIMUM_RULE_SHIFT = 2.5  # of a coordinate between rules; a larger one means another solution, not a quadrature error
@@ -48,7 +52,10 @@ MAXIMUM_RELATIVE_ERROR = 1.0  # of q or m, beyond which there is nothing to repo
 WIDE_LOGITS = 10.0  # standard deviation of label logits beyond which labels are nearly one-hot
 SMALL_DECAY = 0.1  # share of the weight decay at which the map vanishes
 SKIPPED_ERROR = 1.9  # error of a lattice over that wanted, beyond which the finest lattice follows at once
-LAST_TRACKED_LEVEL = 2  # where minima compete the theory is approximate, and the finest rule not worth its cost
+LEVEL_GAIN = 5.0  # least factor between the error of the coarsest lattice and that of the next one
+CLOSE = 1e-2  # change of the coordinates within which derivatives and proximal points stay good
+JUMPING_LEVELS = (3, 4)  # where points jump between minima, errors fall slowly with the number of nodes
+LAST_TRACKED_LEVEL = 3  # where minima compete the theory is approximate, and the finest rule not worth its cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +133,10 @@ def solve(
     solution = _solve_from_neighbour(problem, alpha, start, fine_enough, accuracy)
     if solution is None:
         near = start.coordinates if start is not None else None
-        tolerance = BEFORE_NEWTON_TOLERANCE if problem.output.geometry.sampled else COARSE_TOLERANCE
+        tolerance = BEFORE_NEWTON_TOLERANCE if problem.output.geometry.sampled else BEFORE_CORRECTION_TOLERANCE
         coarse = _solve_coarsely(problem, alpha, near, tolerance)
-        solution = _refine_rules(_with_single_minimum(problem, coarse[0]), alpha, *coarse, fine_enough, accuracy)
+        refined = _with_single_minimum(problem, coarse[0])
+        solution = _refine_rules(refined, alpha, *coarse, fine_enough, accuracy, is_coarse_solution=True)
     if solution.error_estimate.multiple_minima:
         # the single-minimum assumption failed: solve again without it
         solution = _refine_rules(problem, alpha, solution.coordinates, (), solution.evaluations, fine_enough, accuracy)
@@ -172,33 +180,54 @@ def _refine_rules(
     evaluations: int,
     fine_enough: float,
     accuracy: float | None,
+    *,
+    is_coarse_solution: bool = False,
 ) -> Solution:
-    """Solve on finer and finer rules until one is fine enough."""
+    """Solve on finer and finer rules until one is fine enough.
+
+    ``is_coarse_solution`` says that the coordinates solve the equations on the coarsest rule.
+    """
     solution: Solution | None = None
     linearisation: Linearisation | None = None
     output, sampled = problem.output, problem.output.geometry.sampled
+    levels, omitted = [*output.geometry.levels, *(output.extra_levels if accuracy else ())], list[int]()
+    switch_mass: float | None = None
+    is_close, where = False, coordinates  # where the derivatives were taken
     if sampled:
         # one rule of many points follows: with the derivatives of the coarse one few evaluations are enough
         linearisation = linearise(problem, alpha, coordinates)
         coordinates = project(problem, coordinates + linearisation.newton_step)
         secants = secants_of(linearisation.step)
-    levels, omitted = [*output.geometry.levels, *(output.extra_levels if accuracy else ())], list[int]()
+    elif is_coarse_solution and output.branch == "label":
+        correction = _correction(problem, alpha, coordinates, levels[0])
+        if correction is not None and (is_close := correction.size < CLOSE):
+            linearisation, secants = correction.linearisation, secants_of(correction.linearisation.step)
+            coordinates = project(problem, coordinates + correction.shift)
+            jumping, switch_mass = correction.switch_mass > VISIBLE_SWITCH_MASS, correction.switch_mass
+            if not accuracy and correction.coarse_error > LEVEL_GAIN * fine_enough:
+                omitted = levels[:-1]
+                levels = list(JUMPING_LEVELS) if jumping else levels[-1:]
     while levels:
         level = levels.pop(0)
         try:
-            iterate = _solve_at_level(problem, alpha, coordinates, level, secants)
+            iterate = _solve_at_level(
+                problem, alpha, coordinates, level, secants, is_close=is_close, linearisation=linearisation
+            )
         except SolveError:
-            if solution is None:
+            if solution is None and not omitted:
                 raise
             levels, omitted = omitted, []  # without them, the coarser rule has a solution with its error estimate
             continue
         evaluations += iterate.evaluations
-        if linearisation is None or not sampled:
+        is_close = is_close and _distance(iterate.coordinates, where) < CLOSE
+        if linearisation is None or not (sampled or is_close):
             linearisation = linearise(problem, alpha, iterate.coordinates)
         estimate = estimate_errors(problem, iterate, linearisation)
         if estimate.relative > MAXIMUM_RELATIVE_ERROR:
             _refuse_large_error(problem, alpha, iterate)
-        switch_mass, first = _switch_mass(problem, iterate), solution is None
+        first = solution is None
+        if not is_close:
+            switch_mass = _switch_mass(problem, iterate)
         # where points jump between minima a lattice and its check rule may agree by chance: the coarser rule counts too
         jumping = switch_mass is not None and switch_mass > VISIBLE_SWITCH_MASS
         if jumping and solution is not None:
@@ -234,8 +263,47 @@ def _refine_rules(
             and estimate.relative > SKIPPED_ERROR * fine_enough
         ):
             levels, omitted = levels[-1:], levels[:-1]
+        elif first and jumping and not (accuracy or sampled):
+            levels, omitted = list(JUMPING_LEVELS), levels
     assert solution is not None
     return solution
+
+
+class _Correction(NamedTuple):
+    """Shift of a solution on the coarsest lattice towards that on the next one, to first order.
+
+    ``coarse_error`` is the part of the shift of the overlaps that is due to the rules, ``switch_mass`` the share of
+    samples with a lower minimum than the one near the label.
+    """
+
+    linearisation: Linearisation
+    shift: Vector
+    coarse_error: float
+    switch_mass: float
+
+    @property
+    def size(self) -> float:
+        """Largest change of a coordinate."""
+        return float(np.max(np.abs(self.shift)))
+
+
+def _correction(problem: StateEvolution, alpha: float, coordinates: Vector, level: int) -> _Correction | None:
+    """Return the correction of a solution on the coarsest lattice by one evaluation on a finer one; None where that
+    fails.
+    """
+    try:
+        linearisation = linearise(problem, alpha, coordinates)
+        gap = state_evolution_step(problem, alpha, coordinates, level)[1].coordinates - coordinates
+    except SolveError:
+        return None
+    shift, by_rule = linearisation.response @ gap, linearisation.response @ (gap - linearisation.gap)
+    overlaps = problem.zero.at(coordinates)
+    error = float(np.max(np.abs(by_rule[: len(overlaps.value_coordinates)])))
+    return _Correction(linearisation, shift, error, problem.output.switch_mass(*overlaps.state, level=0))
+
+
+def _distance(one: Vector, other: Vector) -> float:
+    return float(np.max(np.abs(one - other)))
 
 
 def _refuse_large_error(problem: StateEvolution, alpha: float, iterate: Iterate) -> None:
@@ -296,11 +364,32 @@ def _solve_coarsely(
 
 
 def _solve_at_level(
-    problem: StateEvolution, alpha: float, coordinates: Vector, level: int, secants: Secants
+    problem: StateEvolution,
+    alpha: float,
+    coordinates: Vector,
+    level: int,
+    secants: Secants,
+    *,
+    is_close: bool = False,
+    linearisation: Linearisation | None = None,
 ) -> Iterate:
     """Solve on one rule: at fixed α, else at fixed Sigma with every prox kept in its minimum and α or λ as the
     unknown.
+
+    Where the coordinates are close to the solution, proximal points start from those of the last evaluation; where the
+    ``linearisation`` has the slopes of averages over sampled points, these are extrapolated.
     """
+    output = problem.output
+    has_slopes = output.geometry.sampled and linearisation is not None and linearisation.averages is not None
+    if has_slopes and (output.single_minimum or output.convex_at(*problem.zero.at(coordinates).sigmas)):
+        with suppress(SolveError):
+            return solve_with_linear_averages(problem, alpha, coordinates, level, linearisation)
+    if is_close:
+        with suppress(SolveError):
+            cache = ProxCache(track_minimum=False, reuse_points=True)
+            near = solve_at_alpha(problem, alpha, coordinates, level, secants=secants, cache=cache)
+            if _distance(near.coordinates, coordinates) < CLOSE:
+                return near
     routes: list[Callable[[], Iterate]] = [lambda: solve_at_alpha(problem, alpha, coordinates, level, secants=secants)]
     if can_fix_sigma(problem):
         routes.append(lambda: refine(problem, alpha, coordinates, level))
@@ -318,7 +407,7 @@ def _solve_at_level(
         except SolveError as error:
             failure = error
             continue
-        if np.max(np.abs(found.coordinates - coordinates)) < MAXIMUM_RULE_SHIFT:
+        if _distance(found.coordinates, coordinates) < MAXIMUM_RULE_SHIFT:
             return found
     raise _no_solution_error(problem, alpha, failure) from failure
 

@@ -428,13 +428,12 @@ def check_readout(point: sparse.Prediction) -> str:
     # no linear rule beats the best one; of attention only Bayes is known to be better, which costs a simulation
     floor = 0.0 if point.model == "attention" else linear_error(point.task.linear_snr, rate)
     weights = (point.query_weight or 0.0) ** 2 + point.signal_weight**2 + point.rest_norm**2
-    cost = point.train_loss + 0.5 * ridge * weights
+    # at an interpolation peak without a ridge the norm of the weights is infinite, and costs nothing
+    penalty = 0.5 * ridge * weights if ridge > 0.0 else 0.0
+    penalty_error = ridge * point.rest_norm * point.errors["rest_norm"] if ridge > 0.0 else 0.0
+    cost = point.train_loss + penalty
     constant = _constant_loss(str(point.protocol.loss), rate)
-    allowed = (
-        constant * (1.0 + 1e-6)
-        + 5.0 * point.errors["train_loss"]
-        + 5.0 * ridge * point.rest_norm * point.errors["rest_norm"]
-    )
+    allowed = constant * (1.0 + 1e-6) + 5.0 * point.errors["train_loss"] + 5.0 * penalty_error
     return _first(
         *_general(point),
         (not 0.0 <= point.test_error <= 1.0, f"test error {point.test_error!r}"),

@@ -15,16 +15,26 @@ import pytest
 from onehead import aim, sparse
 from onehead.aim.targets import MarchenkoPastur, PowerLaw, Product
 from onehead.aim.verbs.decompose import check_decomposable
+from onehead.aim.verbs.training_time import check_relaxation
 from onehead.app.knobs import KNOBS, PROBLEMS
 from onehead.app.refusals import explain
 from onehead.app.state import read_state
 from onehead.app.views import VIEWS
 from onehead.errors import InvalidArgument, OneheadError, SolveError
 
-AIM = ("head", "curve", "spectrum", "decay", "map", "scaling")
+AIM = ("head", "curve", "spectrum", "time", "decay", "map", "scaling")
 PANELS = {"scaling": ("excess", "decomposition", "phase"), "sparse": KNOBS["sparse_panel"].parameter.choices}
 CASES = [(view, panel) for view in (*AIM, "sparse") for panel in PANELS.get(view, ("",))]
 AIM_CASES = CASES[: -len(PANELS["sparse"])]
+# where `sparse` begins to solve
+SPARSE_SOLVERS = {
+    "bayes": "bayes_error",
+    "capacity": "separable_ratio_with_error",
+    "descend": "solve_trajectory",
+    "joint": "solve_joint_minimum",
+    "predict": "solve_readout",
+    "reuse": "solve_reused",
+}
 # questions of the page alone, which the library does not know
 OWN_SENTENCES = ("times the left end", "Choose two different parameters")
 # parameters that decide which theory covers a head; all their combinations are asked for
@@ -37,6 +47,7 @@ KINDS = {
     "tokens": (2, 3),
     "kurtosis": (3.0, 5.0),
     "unasked": (0.0, 0.3),
+    "aim_heads": (1, 2),
 }
 
 
@@ -94,14 +105,28 @@ def asked(view, panel, values):
     return state, own, {**values, **panels, **state.adjusted}
 
 
+def ask_sparse(panel, task, protocol):
+    """Ask the library for the question of a panel of sparse tokens; its protocol is that of the panel."""
+    staged, joint = protocol.changed(ridge_query=0.0), protocol.changed(beta=1.0)
+    if panel == "alignment":
+        sparse.align(task, staged)
+    elif panel == "capacity":
+        sparse.capacity(task, staged)
+    elif panel == "hard-phase":
+        sparse.bayes(task, protocol.alpha)
+    elif panel == "descent":
+        sparse.descend(task, joint)
+    else:  # the search of "tuning" and the other ways of "protocols" leave their place in the picture empty
+        sparse.predict(task, staged)
+
+
 def library_refusal(view, panel, values):
     """Return why the library refuses a question; None if it begins to solve it."""
     try:
         task, other = problems(view, values)
         at = values.get("alpha", KNOBS["alpha"].default)
         if view == "sparse":
-            if panel == "hard-phase":
-                sparse.bayes(task, other.alpha)
+            ask_sparse(panel, task, other)
         elif view == "scaling":
             if panel == "decomposition":  # of a solved point: what `aim.decompose` refuses before it begins
                 check_decomposable(task, other)
@@ -109,8 +134,17 @@ def library_refusal(view, panel, values):
                 aim.phase_diagram(task, other)
             else:
                 aim.scaling(task, other, [values.get("samples", KNOBS["samples"].default)])
+        elif view == "time":
+            with suppress(Accepted):
+                aim.predict(task, other, at)
+            check_relaxation(task, other, values.get("time", KNOBS["time"].default))
         else:
-            (aim.tune if view == "decay" else aim.predict)(task, other, at)
+            if view == "head":  # its tokens are sampled
+                task.check_verb("sample")
+            if view == "decay":  # solves before it predicts
+                with suppress(Accepted):
+                    aim.tune(task, other, at)
+            aim.predict(task, other, at)
     except InvalidArgument as error:
         return str(error)
     except (Accepted, SolveError):  # a question without a solution is not refused
@@ -122,8 +156,10 @@ def page_refusal(state, own):
     """Return the sentence with which the page refuses a question; None if it draws it or begins to solve it."""
     if own:
         return own[0]
+    view = VIEWS[state.view]
     try:
-        return VIEWS[state.view].draft(state).refusal or None
+        # a draft of sparse tokens may be left out where it would take too long
+        return (view.picture if state.view == "sparse" else view.draft)(state).refusal or None
     except (Accepted, SolveError):
         return None
     except OneheadError as error:
@@ -149,8 +185,8 @@ def no_solving(monkeypatch):
     monkeypatch.setattr("onehead.aim.verbs.predict.numbers_at", stop)
     monkeypatch.setattr("onehead.aim.verbs.tune.vanishing_decay", stop)
     monkeypatch.setattr("onehead.app.drafts.curves.draft_numbers_at", stop)
-    monkeypatch.setattr("onehead.app.drafts.sparse.solve_readout", stop)
-    monkeypatch.setattr("onehead.app.drafts.sparse.separable_ratio", stop)
+    for module, name in SPARSE_SOLVERS.items():
+        monkeypatch.setattr(f"onehead.sparse.verbs.{module}.{name}", stop)
 
 
 def single_settings(cases):
@@ -170,7 +206,7 @@ def test_every_parameter_is_refused_by_page_and_library_or_by_none(no_solving):
 
 def test_kinds_of_heads_are_refused_by_page_and_library_or_by_none(no_solving):
     cases = kinds_of_heads()
-    assert differences(random.Random(44).sample(cases, len(cases) // 12)) == []
+    assert differences(random.Random(44).sample(cases, len(cases) // 24)) == []
 
 
 def test_the_best_weight_decay_is_found_for_very_many_samples():
@@ -187,8 +223,17 @@ def test_all_kinds_of_heads_are_refused_by_page_and_library_or_by_none(no_solvin
 
 
 def test_every_sparse_parameter_is_refused_by_page_and_library_or_by_none(no_solving):
-    cases = [case for case in single_settings(CASES) if case[0] == "sparse" and case[1] in ("error", "capacity")]
+    cases = [case for case in single_settings(CASES) if case[0] == "sparse"]
+    assert len(cases) > 300
     assert differences(cases) == []
+
+
+def test_every_view_every_panel_and_every_knob_is_asked():
+    """Views of problems; a checkpoint has none. Knobs of training runs belong to the button below the picture."""
+    assert {view for view, _ in CASES} == set(VIEWS) - {"checkpoint"}
+    assert {(view, panel) for view in VIEWS for panel in VIEWS[view].panels} - {("checkpoint", "")} == set(CASES)
+    asked_for = {name for view, _ in CASES for values in settings(view) for name in values}
+    assert {name for name in KNOBS if not name.startswith("train_")} - set(VIEWS["checkpoint"].knobs) <= asked_for
 
 
 @pytest.mark.nightly

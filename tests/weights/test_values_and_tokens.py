@@ -179,3 +179,32 @@ def test_the_command_reads_activations_and_vectors(onehead, tmp_path):
     assert code == 0 and 0.0 < row["unasked_share"] < 1.0 and len(row["value_overlaps"]) == HEADS and "advice" in row
     code, out, err = onehead(*line, "--activations", tmp_path / "gone.safetensors")
     assert (code, out) == (2, "") and err.count("\n") == 1
+
+
+def test_the_force_on_the_logits_gives_the_scale_of_weight_decay(tmp_path):
+    weights, found = layer_weights(), tokens()
+    force = np.linspace(0.01, 0.04, HEADS)
+    arrays = {"0.mean": found.mean, "0.second_moment": found.second_moment, "0.logit_force": force}
+    save_file(arrays, tmp_path / "tokens.safetensors")
+    table = survey(llama(*weights), head_count=HEADS, fit=False, activations=tmp_path / "tokens.safetensors")
+    assert [row.logit_force for row in table] == pytest.approx(force)
+    assert [row.decay_scale for row in table] == pytest.approx(force / np.sqrt(HIDDEN * SIZE))
+    (sentence,) = (text for text in table.advice if "force of the loss" in text)
+    assert f"from {table[0].decay_scale:.2g} to {table[-1].decay_scale:.2g}" in sentence
+    without = survey(llama(*weights), head_count=HEADS, fit=False)
+    assert without[0].logit_force is None and not any("force of the loss" in text for text in without.advice)
+
+
+@pytest.mark.parametrize("force", [np.full(HEADS, -1.0), np.ones((HEADS, 2)), np.full(HEADS, np.inf)])
+def test_invalid_forces_are_refused(force):
+    found = tokens()
+    arrays = {"0.mean": found.mean, "0.second_moment": found.second_moment, "0.logit_force": force}
+    with pytest.raises(InvalidArgument, match="one number of at least 0 for every head"):
+        read_activations(arrays)
+
+
+def test_fewer_forces_than_heads_are_refused():
+    found = tokens()
+    arrays = {"0.mean": found.mean, "0.second_moment": found.second_moment, "0.logit_force": np.ones(HEADS - 1)}
+    with pytest.raises(InvalidArgument, match=f"head {HEADS - 1} as well"):
+        survey(llama(*layer_weights()), head_count=HEADS, fit=False, activations=arrays)

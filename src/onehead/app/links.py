@@ -17,6 +17,7 @@ READING_LIST: dict[str, tuple[dict[str, str], str]] = {
     "head": ({"start": "Start here", "theory": "Theory: the basic model"}, "aim"),
     "curve": ({"aim": "Learning curves", "best": "The best possible learner"}, "aim"),
     "spectrum": ({"guides/spectrum": "Reading a spectrum", "theory": "Theory: the basic model"}, "aim"),
+    "time": ({"theory-several": "Several heads"}, "aim"),
     "decay": ({"guides/decay": "How much weight decay"}, "aim"),
     "map": ({"guides/data": "How much data", "guides/decay": "How much weight decay"}, "aim"),
     "scaling": ({"scaling": "Scaling laws", "theory-power": "When logits are not Gaussian"}, "aim"),

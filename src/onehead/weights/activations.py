@@ -4,6 +4,10 @@ Tokens x with mean μ, second moment M = E xx' and covariance C = M - μμ' have
 is tr(A C A'M); the part μ'A C A'μ is the same for every query: a preference for keys that nobody asks for. A direction
 u of the query side belongs to it by (μ·u)²/(u'M u). Logit variance is shared out over the singular values of the
 whitened map M^1/2 A C^1/2, which serves for shares of variance only: whitening does not clean the bulk of real heads.
+
+The squared force of the loss on the logits a of a head, R = E Σ_b (∂ℓ/∂a_b)² with a mean over rows and ℓ the loss
+summed over the text, says how much of the loss sees the head. It takes the place of the information of a sample, so
+that weight decay acts on the head with λ √(hidden head_dim)/R.
 """
 
 import re
@@ -18,19 +22,23 @@ from onehead.sanitize import quoted
 from onehead.weights.checkpoint.loading import Source, open_source
 from onehead.weights.head_spectrum import MAX_WEIGHT
 
-__all__ = ["TokenStatistics", "read_activations", "unasked_part"]
+__all__ = ["TokenStatistics", "force_fields", "read_activations", "unasked_part"]
 
 Array = NDArray[np.float64]
 
-NAME = re.compile(r"(?P<layer>0|[1-9]\d{0,5})\.(?P<kind>mean|second_moment)", re.ASCII)
+NAME = re.compile(r"(?P<layer>0|[1-9]\d{0,5})\.(?P<kind>mean|second_moment|logit_force)", re.ASCII)
 ALLOWED = "a file with the tensors '0.mean' (hidden) and '0.second_moment' (hidden x hidden), and so on for every layer"
 
 
 class TokenStatistics(NamedTuple):
-    """Mean and second moment of the tokens that enter one layer."""
+    """Mean and second moment of the tokens that enter one layer.
+
+    ``logit_force`` is R of every head, if it was collected.
+    """
 
     mean: Array
     second_moment: Array
+    logit_force: Array | None = None
 
     @property
     def covariance(self) -> Array:
@@ -45,7 +53,7 @@ def read_activations(source: Source) -> dict[int, TokenStatistics]:
     ----------
     source : str, Path or mapping
         A safetensors file or a mapping with ``{layer}.mean`` of shape (hidden,) and ``{layer}.second_moment`` of shape
-        (hidden, hidden).
+        (hidden, hidden), and optionally ``{layer}.logit_force`` of shape (heads,).
 
     Returns
     -------
@@ -82,7 +90,10 @@ def _checked(layer: int, parts: Mapping[str, Array]) -> TokenStatistics:
     mean, moment = parts["mean"], parts["second_moment"]
     if mean.ndim != 1 or moment.shape != (mean.size, mean.size):
         raise InvalidArgument("activations", f"{layer}.second_moment of shape {moment.shape}", ALLOWED)
-    statistics = TokenStatistics(mean, 0.5 * (moment + moment.T))
+    force = parts.get("logit_force")
+    if force is not None and (force.ndim != 1 or not (force >= 0.0).all() or not (force <= MAX_WEIGHT).all()):
+        raise InvalidArgument("activations", f"{layer}.logit_force", "one number of at least 0 for every head")
+    statistics = TokenStatistics(mean, 0.5 * (moment + moment.T), force)
     lowest = float(np.linalg.eigvalsh(statistics.covariance)[0])
     if lowest < -1e-4 * float(np.trace(statistics.second_moment)):  # rounding of float32 statistics
         raise InvalidArgument("activations", f"{layer}.second_moment", f"the second moment of tokens with {layer}.mean")
@@ -141,3 +152,40 @@ def unasked_part(query: Array, key: Array, tokens: TokenStatistics) -> dict[str,
         "logit_variance": variance,
         "logit_directions_90": int(np.searchsorted(np.cumsum(whitened), 0.9 * total) + 1) if total > 0.0 else None,
     }
+
+
+def force_fields(tokens: TokenStatistics, head: int, hidden: int, head_dim: int) -> dict[str, Any]:
+    """Return the fields of a report that depend on the force of the loss on the logits; empty if it is not known.
+
+    Parameters
+    ----------
+    tokens : TokenStatistics
+        Of the layer.
+    head : int
+        Number of the head.
+    hidden, head_dim : int
+        Shape of its query weights.
+
+    Returns
+    -------
+    dict
+        ``logit_force`` R, and ``decay_scale`` R/√(hidden head_dim): in units of it, λ is that of a single head with an
+        information of one per sample.
+
+    Raises
+    ------
+    InvalidArgument
+        If there are fewer numbers than heads.
+
+    Examples
+    --------
+    >>> tokens = TokenStatistics(np.zeros(64), np.eye(64), np.array([0.02, 0.04]))
+    >>> force_fields(tokens, 1, 64, 16)
+    {'logit_force': 0.04, 'decay_scale': 0.00125}
+    """
+    if tokens.logit_force is None:
+        return {}
+    if head >= tokens.logit_force.size:
+        raise InvalidArgument("activations", f"logit_force of {tokens.logit_force.size} heads", f"head {head} as well")
+    force = float(tokens.logit_force[head])
+    return {"logit_force": force, "decay_scale": force / float(hidden * head_dim) ** 0.5}

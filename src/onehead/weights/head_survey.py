@@ -11,7 +11,7 @@ import numpy as np
 
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate
-from onehead.weights.activations import TokenStatistics, read_activations, unasked_part
+from onehead.weights.activations import TokenStatistics, force_fields, read_activations, unasked_part
 from onehead.weights.checkpoint.layers import Counts, Layer, find_layers
 from onehead.weights.checkpoint.loading import Source, open_source
 from onehead.weights.checkpoint.reader import Checkpoint
@@ -278,7 +278,9 @@ def _layer_reports(work: Plan, layer: Layer, settings: dict[str, bool]) -> Itera
         }
         query, key = layer.factors(tensors, head)
         if (np.abs(query) <= MAX_WEIGHT).all() and (np.abs(key) <= MAX_WEIGHT).all():
-            extra = value_fields.get(head, {}) | (unasked_part(query, key, tokens) if tokens is not None else {})
+            extra = value_fields.get(head, {})
+            if tokens is not None:
+                extra = extra | unasked_part(query, key, tokens) | force_fields(tokens, head, *query.shape[::-1])
             yield head_report(query, key, **options, **location, **extra)
         else:
             yield unread_head("failed", f"query or key weights are not finite, or above {MAX_WEIGHT:g}", **location)

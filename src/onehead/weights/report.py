@@ -68,7 +68,7 @@ class HeadReport(Result):
     value_gain, value_overlaps : float, tuple of float
         G_hh of the values and the overlaps ρ_hk with all heads of the layer (`onehead.weights.value_overlap`); None and
         empty if the checkpoint does not have values and outputs.
-    unasked_share, unasked_parts, unasked_first, logit_variance, logit_directions_90
+    unasked_share, unasked_parts, unasked_first, logit_variance, logit_directions_90, logit_force, decay_scale
         What depends on the statistics of the tokens (`onehead.weights.activations`), if they were given.
     fits, best_law, bic_margin, comparison
         Fits of the laws, the best of them, by how much its BIC is lower than the next, and a sentence that compares
@@ -121,6 +121,8 @@ class HeadReport(Result):
     unasked_first: float | None = None
     logit_variance: float | None = None
     logit_directions_90: int | None = None
+    logit_force: float | None = None
+    decay_scale: float | None = None
     tail_exponent: float | None = None
     tail_exponent_err: float | None = None
     tail_window: tuple[float, float] | None = None

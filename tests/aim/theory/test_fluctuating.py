@@ -99,3 +99,8 @@ def test_only_cross_attention_has_a_fluctuating_mean():
             Task(unasked=0.5, fluctuation=0.5, **changes)
     hard = build_state_evolution(CROSS.changed(labels="hard", fluctuation=0.5), Learner(loss="cross-entropy"))
     assert hard.separability is None
+
+
+def test_the_explanation_says_that_queries_differ():
+    point = predict(CROSS.changed(fluctuation=1.0), LEARNER, 1.0)
+    assert "a preference for keys that all queries share, each to its own degree;" in " ".join(point.explain().split())

@@ -6,6 +6,8 @@ import pytest
 from onehead.aim import Learner, Task, predict
 from onehead.aim.training.amp import amp, run_amp, state_evolution
 from onehead.aim.training.instance import Instance
+from onehead.aim.training.objective import Objective, OutputLoss
+from onehead.aim.training.parametrisation import parametrisation
 from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
 from onehead.errors import InvalidArgument
@@ -157,6 +159,54 @@ def test_iterates_of_masked_and_untied_heads_follow_state_evolution(task, learne
         assert (step.q, step.m, step.sigma) == pytest.approx(theory, rel=4.0 / 80)
 
 
+WITH_MEAN = [
+    (Task(attention="cross", unasked=0.6), Learner(weight_decay=0.05)),
+    (Task(attention="cross", tokens=3, mask="causal", unasked=0.5), Learner(weight_decay=0.05, loss="cross-entropy")),
+    (Task(attention="cross", labels="hard", unasked=0.5), Learner(weight_decay=0.3, loss="cross-entropy")),
+    (Task(attention="self", mask="strict", tokens=4, unasked=0.6), Learner(weight_decay=0.1, param="direct", beta=1.5)),
+]
+
+
+@pytest.mark.parametrize(("task", "learner"), WITH_MEAN, ids=str)
+def test_iterates_with_a_mean_follow_state_evolution(task, learner):
+    """The unasked field is one more number, c (D2.1); it starts at zero."""
+    steps = amp(task, learner, dim=80, alpha=1.0, iterations=10, damping=1.0).steps
+    assert steps[0].unasked_scale == steps[0].unasked_scale_theory == 0.0
+    for step in steps[1:]:
+        found = (step.q, step.m, step.sigma, step.unasked_scale)
+        theory = (step.q_theory, step.m_theory, step.sigma_theory, step.unasked_scale_theory)
+        # the O(1/d) of an undamped run, as above; twice that where 16 hard labels over d select a row of their own
+        assert found == pytest.approx(theory, rel=(8.0 if task.labels == "hard" else 5.0) / 80)
+
+
+@pytest.mark.parametrize(("task", "learner"), WITH_MEAN, ids=str)
+def test_the_fixed_point_with_a_mean_is_the_prediction(task, learner):
+    theory = predict(task, learner, 1.0)
+    start = (theory.q, theory.m, theory.sigma)
+    rows = state_evolution(task, learner, 1.0, start, iterations=60, damping=0.7)
+    # the rule of state evolution is coarse: about 1e-4
+    np.testing.assert_allclose(rows[-1], (*start, theory.unasked_scale), rtol=1e-3)
+
+
+def test_the_row_along_the_mean_ends_where_its_gradient_is_zero():
+    """Weight decay does not act on it; all others end where the gradient is that of the penalty."""
+    task, learner = WITH_MEAN[0]
+    instance = Instance.draw(task, 30, 900, np.random.SeedSequence(3))
+    found = run_amp(task, learner, instance, max_iterations=200, tolerance=1e-9)
+    weights = parametrisation("direct", tied=False, dim=30, width=1.0, heads=1)
+    loss = OutputLoss(loss="squared", visible=task.visible)
+    objective = Objective(samples=instance.train, weights=weights, loss=loss, decay=0.0)
+    gradient = objective(found.map.ravel())[1].reshape(30, 30)
+    rest = np.linalg.svd(gradient[:-1])[1]
+    # a subgradient of the sum of singular values has none above one, and those of directions that are kept equal one
+    assert rest[0] == pytest.approx(np.median(rest), rel=1e-6)
+    assert np.abs(gradient[-1]).max() < 1e-5 * rest[0]
+
+
 def test_heads_without_a_message_passing_algorithm_are_refused():
     with pytest.raises(InvalidArgument, match="attention must be tied or cross for message passing"):
         amp(Task(attention="self"), Learner(), dim=20, alpha=1.0)
+    with pytest.raises(
+        InvalidArgument, match="unasked must be 0 for message passing of a head that sees its own logit"
+    ):
+        amp(Task(unasked=0.5), Learner(), dim=20, alpha=1.0)

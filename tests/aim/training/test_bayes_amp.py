@@ -7,6 +7,7 @@ from onehead.aim import Atoms, Learner, MarchenkoPastur, PowerLaw, Task, amp, ba
 from onehead.aim.theory.bayes import denoised
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.training.bayes_amp import bayes_amp_evolution
+from onehead.aim.training.unasked_row import without_unasked_row
 from onehead.errors import InvalidArgument
 
 
@@ -33,6 +34,7 @@ def test_state_evolution_ends_at_the_best_possible_learner(arguments, alpha):
         ({"attention": "cross"}, 0.5, 80),
         ({"attention": "cross", "mask": "causal", "tokens": 4}, 0.4, 50),
         ({"attention": "self", "mask": "strict", "tokens": 4}, 0.5, 60),
+        ({"attention": "cross", "unasked": 0.7}, 0.5, 60),
         ({"target": PowerLaw(gamma=0.75, dim=80)}, 0.2, 80),
         ({"beta0": 2.0, "target": MarchenkoPastur(kappa0=1.0)}, 0.2, 60),
     ],
@@ -42,12 +44,16 @@ def test_errors_of_the_estimate_on_samples_agree_with_theory(arguments, alpha, d
     runs = [
         amp(Task(**arguments), Learner(), dim=dim, alpha=alpha, iterations=40, method="bayes", seed=k) for k in range(3)
     ]
-    ratios = [np.sum((run.map - run.instance.target) ** 2) / dim / run.steps[-1].sigma_theory for run in runs]
+    gaps = [without_unasked_row(run.task, run.map - run.instance.target) for run in runs]
+    ratios = [np.sum(gap**2) / dim / run.steps[-1].sigma_theory for gap, run in zip(gaps, runs, strict=True)]
     # bias of five over d, twice that for the power law, plus three standard errors
     bias = (10.0 if "target" in arguments else 5.0) / dim
     assert abs(np.mean(ratios) - 1.0) < bias + 3.0 * np.std(ratios, ddof=1) / np.sqrt(3.0)
     last = runs[0].steps[-1]
-    assert last.sigma == pytest.approx(np.sum((runs[0].map - runs[0].instance.target) ** 2) / dim, rel=1e-9)
+    if "unasked" in arguments:
+        assert last.unasked_scale == pytest.approx(1.0, abs=0.03)  # of d numbers from n ~ d² samples
+        return
+    assert last.sigma == pytest.approx(np.sum(gaps[0] ** 2) / dim, rel=1e-9)
     assert last.q == pytest.approx(last.m, rel=0.08)  # the estimate is a posterior mean, up to O(1/d)
 
 

@@ -52,12 +52,12 @@ def test_a_mean_of_the_keys_changes_nothing(mask, loss):
     task = CROSS.changed(tokens=3, mask=mask)
     data = samples(task)
     weights = parametrisation("direct", tied=False, dim=6, width=1.0, heads=1)
-    objective = Objective(samples=data, weights=weights, loss=OutputLoss(loss=loss, columns=task.columns), decay=0.1)
+    objective = Objective(samples=data, weights=weights, loss=OutputLoss(loss=loss, visible=task.visible), decay=0.1)
     theta = np.random.default_rng(2).standard_normal(weights.size)
     value, gradient = objective(theta)
     for i, chunk in list(data._stored.items()):
         moved = chunk.keys + 3.0
-        again = labels(data.target, chunk.tokens, 1.0, None, keys=moved, columns=task.columns)
+        again = labels(data.target, chunk.tokens, 1.0, None, keys=moved, visible=task.visible)
         assert np.abs(again - chunk.clean).max() < 1e-12
         data._stored[i] = chunk._replace(keys=moved)
     other = Objective(samples=data, weights=weights, loss=objective.loss, decay=0.1)
@@ -112,5 +112,5 @@ def test_what_has_no_theory_is_refused():
         train(Task(unasked=0.5, token_mean=2.0), Learner(), dim=10, alpha=1.0)
     with pytest.raises(InvalidArgument, match="optimiser must be lbfgs or adam for tokens with a mean or a covariance"):
         train(CROSS, Learner(), dim=10, alpha=1.0, method=Method(optimiser="amp"))
-    with pytest.raises(InvalidArgument, match="unasked must be 0 for amp"):
-        amp(CROSS, Learner(), dim=10, alpha=1.0)
+    with pytest.raises(InvalidArgument, match="fluctuation must be 0 for amp"):
+        amp(CROSS.changed(fluctuation=0.5), Learner(), dim=10, alpha=1.0)

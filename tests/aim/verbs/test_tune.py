@@ -96,6 +96,12 @@ def test_the_search_takes_few_solves_and_scans_with_low_accuracy(monkeypatch):
     assert 0.0 not in [decay for decay, _ in asked]
     assert dict(asked)[best.weight_decay] is None  # the default
     assert {accuracy for _, accuracy in asked} == {None, 1e-3}
+    # where the neighbour is far above the lowest error the default rules are enough: no finer one is tried
+    lowest = min(error for _, error in best.scan)
+    high = tuning.FAR_ABOVE * lowest
+    _, *far = sorted((d for d, error in best.scan if error > high and d < best.weight_decay), reverse=True)
+    assert len(far) > 3
+    assert all(dict(asked)[decay] is None for decay in far)
     # a quartic through nine errors from 0.03 to 0.075 with accuracy 1e-5 is lowest at 0.04801, by 0.1212068
     assert best.weight_decay == pytest.approx(0.04801, rel=0.02)
     assert best.test_error == pytest.approx(0.1212068, rel=1e-4)

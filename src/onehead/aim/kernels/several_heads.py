@@ -7,7 +7,13 @@ A_h = softmax of head h, labels A*_h and the scales B of the values (the identit
 
 with the Gram matrix G of the values. G and B are alike in all heads: each is given by two numbers, for the mean of the
 heads and for differences between heads.
+
+The numbers of heads and of columns are the lengths of the two entries of ``sizes``. The length of a tuple is known when
+the kernel is compiled, which halves the time of two heads with two columns; that of an array is not, and one compiled
+kernel serves all other layers.
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +21,7 @@ from onehead.numerics.cholesky import factorise, invert_factored, saddle_free, s
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import is_lower, newton_on_vectors
 
-__all__ = ["FROM_BOTH", "FROM_LABEL", "SUMS", "WARM", "several_heads_sums"]
+__all__ = ["FROM_BOTH", "FROM_LABEL", "SUMS", "WARM", "several_heads_sums", "sizes_of"]
 
 # where Newton's method starts: at the label, at the label and at the learner's logits, at the last proximal point
 FROM_LABEL, FROM_BOTH, WARM = 0, 1, 2
@@ -25,11 +31,22 @@ FROM_LABEL, FROM_BOTH, WARM = 0, 1, 2
 SUMS = 19
 
 
+COMPILED_SIZES = (2, 2)  # heads and columns of the kernel that is compiled for its sizes
+
+
+def sizes_of(heads: int, columns: int) -> tuple[Any, Any]:
+    """Objects with these lengths: tuples for `COMPILED_SIZES`, arrays for all others."""
+    if (heads, columns) == COMPILED_SIZES:
+        return (0,) * heads, (0,) * columns
+    return np.zeros(heads), np.zeros(columns)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def _attention(basis, x, p):  # type: ignore[no-untyped-def]
+def _attention(sizes, basis, x, p):  # type: ignore[no-untyped-def]
     """Softmax of every head: ``p`` (heads, columns) from contrasts ``x`` (heads * contrasts)."""
-    columns, contrasts = basis.shape
-    for h in range(p.shape[0]):
+    heads, columns = len(sizes[0]), len(sizes[1])
+    contrasts = columns - 1
+    for h in range(heads):
         largest = -np.inf
         for b in range(columns):
             total = 0.0
@@ -46,10 +63,11 @@ def _attention(basis, x, p):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _slopes(basis, p, slopes):  # type: ignore[no-untyped-def]
+def _slopes(sizes, basis, p, slopes):  # type: ignore[no-untyped-def]
     """Derivatives of the attention in the contrasts: ``slopes`` (heads, contrasts, columns)."""
-    columns, contrasts = basis.shape
-    for h in range(p.shape[0]):
+    heads, columns = len(sizes[0]), len(sizes[1])
+    contrasts = columns - 1
+    for h in range(heads):
         for k in range(contrasts):
             mean = 0.0
             for b in range(columns):
@@ -61,12 +79,12 @@ def _slopes(basis, p, slopes):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, error_model="numpy")
 def _objective(problem, x, work):  # type: ignore[no-untyped-def]
     """Proximal objective in a tuple; fills its gradient and its Hessian."""
-    basis, v, y, gains, scales, precisions = problem
+    sizes, basis, v, y, gains, scales, precisions = problem
     gradient, _, _, hessian, _, p, slopes, residual, force, loss_gradient = work
-    heads, columns = p.shape
-    contrasts = basis.shape[1]
-    _attention(basis, x, p)
-    _slopes(basis, p, slopes)
+    heads, columns = len(sizes[0]), len(sizes[1])
+    contrasts = columns - 1
+    _attention(sizes, basis, x, p)
+    _slopes(sizes, basis, p, slopes)
     between = (scales[0] - scales[1]) / heads
     gram = (gains[0] - gains[1]) / heads
     own_force = 2.0 * scales[1] * gains[1]
@@ -131,7 +149,7 @@ def _objective(problem, x, work):  # type: ignore[no-untyped-def]
 def _newton_step(problem, x, state, work):  # type: ignore[no-untyped-def]
     """Newton's step where the Hessian is positive definite, else one that leads downhill."""
     gradient, move, _, hessian, factor = work[:5]
-    n = x.shape[0]
+    n = len(problem[0][0]) * (len(problem[0][1]) - 1)
     regular = factorise(hessian, factor)
     if regular:
         for i in range(n):
@@ -151,8 +169,9 @@ _minimise = newton_on_vectors(_objective, _newton_step)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_classes(sums, place, weight, left, right, heads, contrasts):  # type: ignore[no-untyped-def]
+def _add_classes(sums, place, weight, left, right, sizes):  # type: ignore[no-untyped-def]
     """Add the product of two vectors over the heads, for the mean of the heads and for all differences."""
+    heads, contrasts = len(sizes[0]), len(sizes[1]) - 1
     whole, mean = 0.0, 0.0
     for k in range(contrasts):
         a, b = 0.0, 0.0
@@ -167,16 +186,18 @@ def _add_classes(sums, place, weight, left, right, heads, contrasts):  # type: i
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_derivatives(sums, weight, problem, work, p_star, spare, heads, contrasts):  # type: ignore[no-untyped-def]
+def _add_derivatives(sums, weight, problem, work, p_star, spare):  # type: ignore[no-untyped-def]
     """Add tr K and |K|², K = (1 + Hess Sigma)^-1 Hess, and the response to the labels, for both kinds of modes."""
-    basis, _, _, gains, scales, precisions = problem
+    sizes, basis, _, _, gains, scales, precisions = problem
     hessian, factor, slopes = work[3], work[4], work[6]
     inverse, kernel, half, star = spare
+    heads, columns = len(sizes[0]), len(sizes[1])
+    contrasts = columns - 1
     n = heads * contrasts
     if not factorise(hessian, factor):
         return
     invert_factored(factor, inverse)
-    _slopes(basis, p_star, star)
+    _slopes(sizes, basis, p_star, star)
     own, common = precisions[1], (precisions[0] - precisions[1]) / heads
     # kernel = P - P A^-1 P with the prior precision P and the Hessian A of the proximal objective
     for i in range(n):
@@ -228,7 +249,7 @@ def _add_derivatives(sums, weight, problem, work, p_star, spare, heads, contrast
             for g in range(heads):
                 for m in range(contrasts):
                     total = 0.0
-                    for b in range(basis.shape[0]):
+                    for b in range(columns):
                         total += slopes[h, k, b] * star[g, m, b]
                     half[h * contrasts + k, g * contrasts + m] = total * (shared + (alone if g == h else 0.0))
     whole, mean = 0.0, 0.0
@@ -249,13 +270,15 @@ def _add_derivatives(sums, weight, problem, work, p_star, spare, heads, contrast
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def several_heads_sums(nodes, modes, basis, state, start, derivatives, points, slices, out):  # type: ignore[no-untyped-def]
+def several_heads_sums(nodes, sizes, modes, basis, state, start, derivatives, points, slices, out):  # type: ignore[no-untyped-def]
     """Add up the averages of a slice of the nodes.
 
     Parameters
     ----------
     nodes : tuple
         Nodes of the label and of the rest, (count, heads * contrasts) in head modes, and their weights.
+    sizes : tuple
+        `sizes_of` the numbers of heads and of columns.
     modes : array (heads, heads)
         Orthonormal modes of the heads, the first of which is the mean.
     basis : array (columns, contrasts)
@@ -275,7 +298,8 @@ def several_heads_sums(nodes, modes, basis, state, start, derivatives, points, s
         The sums; overwritten.
     """
     label_nodes, rest_nodes, weights = nodes
-    heads, (columns, contrasts) = modes.shape[0], basis.shape
+    heads, columns = len(sizes[0]), len(sizes[1])
+    contrasts = columns - 1
     n = heads * contrasts
     gains, scales, precisions = state[4], state[5], 1.0 / state[3]
     p, y, p_star = np.empty((heads, columns)), np.empty((heads, columns)), np.empty((heads, columns))
@@ -286,7 +310,7 @@ def several_heads_sums(nodes, modes, basis, state, start, derivatives, points, s
     )  # fmt: skip
     spare = (np.empty((n, n)), np.empty((n, n)), np.empty((n, n)), np.empty((heads, contrasts, columns)))
     target, v, z, w, other, e = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    problem = (basis, v, y, gains, scales, precisions)
+    problem = (sizes, basis, v, y, gains, scales, precisions)
     out[:] = 0.0
     for node in range(slices[0], slices[1]):
         weight, x = weights[node], points[node]
@@ -301,7 +325,7 @@ def several_heads_sums(nodes, modes, basis, state, start, derivatives, points, s
                     v[i] += part * (state[1, kind] * label + state[2, kind] * rest_nodes[node, j])
                     z[i] += part * label_nodes[node, j]
                     w[i] += part * rest_nodes[node, j]
-        _attention(basis, target, y)
+        _attention(sizes, basis, target, y)
         p_star[:] = y
         if start != WARM:
             x[:] = target
@@ -322,9 +346,9 @@ def several_heads_sums(nodes, modes, basis, state, start, derivatives, points, s
             e[i] = -work[9][i]
             distance += 0.5 * e[i] * (x[i] - v[i])  # at a minimum x - v = Sigma e
         out[0] += weight * (value - distance)
-        _add_classes(out, 2, weight, e, e, heads, contrasts)
-        _add_classes(out, 4, weight, e, w, heads, contrasts)
-        _add_classes(out, 6, weight, e, z, heads, contrasts)
+        _add_classes(out, 2, weight, e, e, sizes)
+        _add_classes(out, 4, weight, e, w, sizes)
+        _add_classes(out, 6, weight, e, z, sizes)
         for b in range(columns):
             own, cross, total, label = 0.0, 0.0, 0.0, 0.0
             for h in range(heads):
@@ -337,4 +361,4 @@ def several_heads_sums(nodes, modes, basis, state, start, derivatives, points, s
             out[17] += weight * total * total / heads
             out[18] += weight * (own - total * total / heads)
         if derivatives:
-            _add_derivatives(out, weight, problem, work, p_star, spare, heads, contrasts)
+            _add_derivatives(out, weight, problem, work, p_star, spare)

@@ -15,6 +15,7 @@ from onehead.aim.solve.branches import (
     is_distinct,
     is_saddle,
     may_have_several,
+    unsearched,
 )
 from onehead.aim.solve.error_estimate import ErrorEstimate, limit_error_estimate, stated_errors, zero_map_error_estimate
 from onehead.aim.solve.fixed_sample_ratio import Start
@@ -22,8 +23,6 @@ from onehead.aim.solve.near_emergence import NearEmergence, solve_near_emergence
 from onehead.aim.solve.sampled import solve_sampled
 from onehead.aim.solve.small_decay import numbers_near_recovery
 from onehead.aim.solve.solver import FINE_ENOUGH, VISIBLE_SWITCH_MASS, Solution, solve
-from onehead.aim.task import Learner, Task
-from onehead.aim.theory.input.leading import excess_kurtosis, leading_count
 from onehead.aim.theory.limits.emergence import is_zero
 from onehead.aim.theory.limits.separability import KNOWN
 from onehead.aim.theory.order_parameters import INFINITE, Hats, Overlaps, SpectralMap
@@ -32,7 +31,16 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import OutsideDomain, SolveError
 from onehead.results import Certificate, Kind, Result
 
-__all__ = ["ACCURACY", "NARROW", "AimCertificate", "Numbers", "numbers_at", "with_caution"]
+__all__ = [
+    "ACCURACY",
+    "NARROW",
+    "UNSTABLE",
+    "AimCertificate",
+    "Numbers",
+    "numbers_at",
+    "with_accuracy_warning",
+    "with_warning",
+]
 
 ZERO_MAP_LEVEL = 1  # quadrature level at the zero map
 ACCURACY = 1e-4  # relative error of the test error that a result should have
@@ -40,9 +48,8 @@ ROUNDING = 1e-12  # absolute error of a test error that is zero
 MAXIMUM_RESIDUAL = 1e-5  # of the equations, which are solved to 3e-7
 MAXIMUM_STEIN_GAP = 0.03  # of the two forms of Sigmahat; the coarsest rules of sampled points leave about 0.01
 MAXIMUM_TRAIN_LOSS_GAP = 1e-5  # of the two forms of the training loss, which agree to 1e-8 at a solution
-LARGE_EXCESS_KURTOSIS = 0.5  # of a logit; a single instance of a limiting law at d = 100 has about 0.2
-MANY_TOKENS, MANY_TOKENS_PER_DIMENSION = 16, 0.05  # from which on a warning is given
 BRANCH_TOLERANCE = 1e-2  # residual of solutions on the coarsest rule that only tell branches apart and are starts
+UNSTABLE = "the replicon is not below one: the solution is unstable and the numbers approximate"
 NARROW = (
     "the learner is narrower than the rank it would choose; the theory of this case is a heuristic, and its gap to "
     "training, "
@@ -124,7 +131,8 @@ def numbers_at(
         found = _solve(problem, alpha, start, accuracy)
     if problem.input.sampled_maps and found.overlaps.q > 0.0:
         return _sampled(problem, alpha, found)
-    return found._replace(certificate=_with_accuracy_warning(problem, found, accuracy or ACCURACY))
+    test = problem.output.fresh_loss(*found.overlaps.values, loss="squared")
+    return found._replace(certificate=with_accuracy_warning(found.certificate, test, accuracy or ACCURACY))
 
 
 def _sampled(problem: StateEvolution, alpha: float, near: Numbers) -> Numbers:
@@ -223,14 +231,15 @@ def _lowest(
     listed = tuple(
         _other_solution(problem, other, begun or TARGET) for other, begun in others if not is_saddle(other.jacobian)
     )
-    if not listed:
-        return best
-    warning = (
-        f"the objective has {len(listed) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
-        + "; ".join(f"training from {other.reached_from} ends at test error {other.test_error:.4g}" for other in listed)
-    )
-    certificate = replace(best.certificate, warnings=(*best.certificate.warnings, warning))
-    return best._replace(certificate=certificate, others=listed)
+    best = best._replace(others=listed)
+    texts = unsearched(problem) if best.overlaps.q == 0.0 else []
+    if listed:
+        ends = (f"training from {other.reached_from} ends at test error {other.test_error:.4g}" for other in listed)
+        many = f"the objective has {len(listed) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
+        texts.append(many + "; ".join(ends))
+    for text in texts:
+        best = best._replace(certificate=with_warning(best.certificate, text))
+    return best
 
 
 def _other_solution(problem: StateEvolution, numbers: Numbers, reached_from: str) -> OtherSolution:
@@ -240,14 +249,20 @@ def _other_solution(problem: StateEvolution, numbers: Numbers, reached_from: str
     return OtherSolution(test_error=test, train_loss=numbers.train, q=q, reached_from=reached_from)
 
 
-def _with_accuracy_warning(problem: StateEvolution, found: Numbers, accuracy: float) -> AimCertificate:
+def with_warning(certificate: AimCertificate, text: str) -> AimCertificate:
+    """Return the certificate with one more warning."""
+    return replace(certificate, warnings=(*certificate.warnings, text))
+
+
+def with_accuracy_warning(certificate: AimCertificate, test_error: float, accuracy: float) -> AimCertificate:
     """Return the certificate, with a warning where the error of the test error is larger than wanted."""
-    test = problem.output.fresh_loss(*found.overlaps.values, loss="squared")
-    certificate, error = found.certificate, found.certificate.errors["test_error"]
-    if error <= accuracy * test + ROUNDING:
+    error = certificate.errors["test_error"]
+    if error <= accuracy * test_error + ROUNDING:
         return certificate
-    warning = f"numerical error of the test error: {error / test:.1e}, relative (wanted: {accuracy:g})"
-    return replace(certificate, warnings=(*certificate.warnings, warning))
+    return with_warning(
+        certificate,
+        f"numerical error of the test error: {error / test_error:.1e}, relative (wanted: {accuracy:g})",
+    )
 
 
 def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
@@ -331,7 +346,7 @@ def _judged(
             warnings.append(text)
     if replicon is not None and replicon >= 1.0:
         kind = "heuristic"
-        warnings.append("the replicon is not below one: the solution is unstable and the numbers approximate")
+        warnings.append(UNSTABLE)
     return status, kind, tuple(warnings)
 
 
@@ -405,49 +420,3 @@ def _of_limit(
 def _narrow(kind: Kind, *, narrow: bool) -> tuple[Kind, tuple[str, ...]]:
     """Return kind of truth and warning of a map that the width of the learner limits (3)."""
     return ("heuristic", (NARROW,)) if narrow else (kind, ())
-
-
-def with_caution(certificate: AimCertificate, task: Task, leading: int = 0) -> AimCertificate:
-    """Return the certificate with a warning where the task breaks an assumption: many tokens, or logits that are not
-    Gaussian.
-    """
-    return _with_kurtosis(_with_length(certificate, task), task, leading)
-
-
-def _with_length(certificate: AimCertificate, task: Task) -> AimCertificate:
-    """Return the certificate with a warning for soft labels of many tokens, which are not all independent directions
-    (L5).
-    """
-    share = task.tokens / getattr(task.target, "dim", np.inf)
-    if task.labels == "hard" or task.tokens < MANY_TOKENS or share < MANY_TOKENS_PER_DIMENSION:
-        return certificate
-    caution = (
-        f"the theory needs far fewer tokens than dimensions: at T/d = {share:.2g} expect trained heads to have a q "
-        f"lower by about "
-        f"{0.14 * share:.2g} (0.14 T/d was measured with cross-entropy)"
-    )
-    return replace(certificate, warnings=(*certificate.warnings, caution))
-
-
-def _with_kurtosis(certificate: AimCertificate, task: Task, leading: int) -> AimCertificate:
-    """Return the certificate with a warning where logits are far from Gaussian beyond the leading directions.
-
-    A claim of the paper becomes a conjecture there, and with leading directions or tokens that are not Gaussian, where
-    the theory is derived here and compared with training.
-    """
-    kurtosis = excess_kurtosis(task, leading)
-    kind: Kind = "conjecture" if certificate.kind == "claim" else certificate.kind
-    if kurtosis < LARGE_EXCESS_KURTOSIS:
-        derived_here = leading or not (task.gaussian_tokens and task.isotropic)
-        return replace(certificate, kind=kind) if derived_here else certificate
-    more = leading_count(task, Learner()) > leading
-    advice = (
-        f"here leading={leading}; leading=auto averages the largest directions exactly and agrees with training"
-        if more
-        else "heads trained on power laws had an excess error 6 to 36 % above the prediction, at every dimension tried"
-    )
-    caution = (
-        f"a few large {task.spectral_value}s make single logits far from Gaussian "
-        f"(excess kurtosis {kurtosis:.2g}, at any dimension); {advice}"
-    )
-    return replace(certificate, kind=kind, warnings=(*certificate.warnings, caution))

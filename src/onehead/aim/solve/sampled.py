@@ -1,6 +1,6 @@
 """Solution with sampled maps in the place of an approximate input channel (D8.3)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -14,12 +14,17 @@ from onehead.aim.theory.order_parameters import Hats, Overlaps
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["SampledSolution", "solve_sampled"]
+__all__ = ["SampledSolution", "solve_sampled", "standard_error"]
 
 Array = NDArray[np.float64]
 
 LEVEL = 1  # quadrature level: its error is far below the spread of the maps
 TOLERANCE = 1e-4  # of the logarithms of the order parameters, far below the spread of the maps
+
+
+def standard_error(numbers: Sequence[float]) -> float:
+    """Standard error of the mean of a number over sampled maps."""
+    return float(np.std(numbers, ddof=1) / np.sqrt(len(numbers)))
 
 
 class Draw(NamedTuple):
@@ -101,11 +106,7 @@ class SampledSolution:
         }
         if output.loss.hard:
             numbers["zero_one_error"] = lambda draw: output.zero_one(*draw.overlaps.values)
-        root = np.sqrt(len(self.draws))
-        return {
-            name: float(np.std([number(draw) for draw in self.draws], ddof=1) / root)
-            for name, number in numbers.items()
-        }
+        return {name: standard_error([number(draw) for draw in self.draws]) for name, number in numbers.items()}
 
 
 def solve_sampled(problem: StateEvolution, alpha: float, near: Overlaps) -> SampledSolution:

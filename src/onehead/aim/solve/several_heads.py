@@ -7,7 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.solve.certificate import AimCertificate, Numbers, numbers_at
+from onehead.aim.solve.certificate import (
+    UNSTABLE,
+    AimCertificate,
+    Numbers,
+    numbers_at,
+    with_accuracy_warning,
+    with_warning,
+)
+from onehead.aim.solve.fixed_sample_ratio import Secants
+from onehead.aim.solve.sampled import standard_error
+from onehead.aim.solve.solver import no_solution_error
 from onehead.aim.theory.input.several_heads import ModeHats, ModeOverlaps, SampledHeads
 from onehead.aim.theory.order_parameters import INFINITE, SpectralMap
 from onehead.aim.theory.output.several_heads import ModeAverages, ModeState
@@ -22,18 +32,20 @@ __all__ = ["HeadsSolution", "solve_several_heads"]
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-6  # residual of the logarithms of the unknowns
-MAX_ROUNDS, CHOICE_TOLERANCE = (
-    5,
-    1e-5,
-)  # rounds in which the minima of the nodes are chosen, and their effect at the end
-MEMORY, DAMPING, MAX_STEP = 6, 0.6, 0.7  # of Anderson acceleration (M4)
+PATH_TOLERANCE = 1e-2  # the same for a solution that only serves as a start
+MAX_ROUNDS = 6  # in which the minima of the nodes are chosen
+CHOICE_TOLERANCE = 1e-5  # change of the logarithms of the unknowns by a choice that counts as none
+VISIBLE_CHANGE = 0.01  # the same that is mentioned by a warning
+MEMORY, DAMPING, MAX_STEP, LIMIT = 6, 0.6, 0.7, 100.0  # of Anderson acceleration (M4)
 PATH = (0.5, 0.8, 0.9)  # overlaps of the values through which strongly shared values are reached
 COARSE, FINE = 0, 1  # levels of the quadrature rules; their difference is the stated error
 FINEST = 3
 MAXIMUM_SWITCH_MASS, MAXIMUM_JUMP, ALARM = 0.005, 0.05, 0.004  # limits of the certificate (M3.1, M4)
 DRAWS, DRAWN_DIM, LARGEST_DRAWN_DIM = 2, 60, 200  # sampled maps, and their dimension
 DRAWN_TOLERANCE = 2e-3  # far below the scatter of the sampled maps
+ALIKE = 3e-3  # scale of the values of the differences, relative to that of the mean, below which they vanish
 ZERO_STATUS = "not emerged: S = 0 is the minimum"
+SAMPLED_STATUS = "converged: sampled maps"
 
 
 class HeadsSolution(NamedTuple):
@@ -48,7 +60,11 @@ class HeadsSolution(NamedTuple):
 
 @dataclass(frozen=True)
 class _Point:
-    """A solution on one rule."""
+    """A solution on one rule.
+
+    ``unsettled`` is the solution of the round before, where the choice between the minima of the nodes goes on
+    changing; ``checked`` has the averages with both minima of every node, where they are known at the solution.
+    """
 
     state: ModeState
     hats: ModeHats
@@ -56,8 +72,19 @@ class _Point:
     averages: ModeAverages
     residual: float
     evaluations: int
+    secants: Secants
+    checked: ModeAverages | None = None
+    unsettled: "_Point | None" = None
+
+    def change(self, problem: SeveralHeads) -> float:
+        """Change of the logarithms of the unknowns by the last choice between minima; zero if that has settled."""
+        if self.unsettled is None:
+            return 0.0
+        now, before = (one.state.coordinates(problem.output.label_power) for one in (self, self.unsettled))
+        return float(np.max(np.abs(now - before)))
 
     def train(self, problem: SeveralHeads, alpha: float) -> float:
+        """Training loss over d²."""
         return alpha * self.averages.loss + problem.penalty(self.overlaps, self.state.scales)
 
 
@@ -99,7 +126,7 @@ def solve_several_heads(
         error = np.inf
         while level < FINEST:
             level += 1
-            coarse, fine = fine, _iterate(problem, alpha, level, fine.state)
+            coarse, fine = fine, _solve_on_rule(problem, alpha, level, fine.state, fine.secants)
             error = abs(_test(problem, fine) - _test(problem, coarse))
             if level >= FINE and (accuracy is None or error < accuracy * _test(problem, fine)):
                 break
@@ -107,10 +134,11 @@ def solve_several_heads(
         if problem.values.learnt and "zero" in str(failure):
             return _zero(problem, alpha)
         raise
+    except NotConverged as failure:
+        raise no_solution_error(single, alpha, failure) from failure
     certificate = _certified(problem, alpha, coarse, fine, level)
-    if accuracy is not None and error > accuracy * _test(problem, fine):
-        text = f"numerical error of the test error: {error / _test(problem, fine):.1e}, relative (wanted: {accuracy:g})"
-        certificate = _with_warning(certificate, text)
+    if accuracy is not None:
+        certificate = with_accuracy_warning(certificate, _test(problem, fine), accuracy)
     rank = problem.input.single.target.rank
     if not smooth and problem.input.alarm(fine.hats, fine.overlaps, min(rank, 1.0)) > ALARM:
         return _sampled(problem, alpha, fine, certificate)
@@ -126,21 +154,24 @@ def _reached(problem: SeveralHeads, single: StateEvolution, alpha: float, near: 
     """Return the solution on the coarse rule, from a neighbour or from one head, through weaker overlaps if needed."""
     if near is not None:
         with suppress(SolveError):
-            return _iterate(problem, alpha, COARSE, near)
+            return _solve_on_rule(problem, alpha, COARSE, near)
     state = _start(problem, single, alpha)
+    secants: Secants = ()
     sharing = problem.modes.sharing
     size = abs(sharing)
     if not problem.modes.stiff:
         try:
-            return _iterate(problem, alpha, COARSE, state)
+            return _solve_on_rule(problem, alpha, COARSE, state)
         except SolveError:
             if size <= PATH[0]:
                 raise
     for overlap in PATH:
         if overlap < size:
             with suppress(SolveError):  # the path continues from the last overlap that could be solved
-                state = _iterate(problem.with_sharing(np.copysign(overlap, sharing)), alpha, COARSE, state).state
-    return _iterate(problem, alpha, COARSE, state)
+                easier = problem.with_sharing(np.copysign(overlap, sharing))
+                found = _solve_round(easier, alpha, COARSE, state, secants=secants, tolerance=PATH_TOLERANCE)
+                state, secants = found.state, found.secants
+    return _solve_on_rule(problem, alpha, COARSE, state, secants)
 
 
 def _start(problem: SeveralHeads, single: StateEvolution, alpha: float) -> ModeState:
@@ -155,61 +186,100 @@ def _start(problem: SeveralHeads, single: StateEvolution, alpha: float) -> ModeS
     return ModeState(q * ones, m * ones, sigma * np.array([0.8, 1.5]), ones)
 
 
-def _iterate(problem: SeveralHeads, alpha: float, level: int, start: ModeState) -> _Point:
-    """Iterate the equations on one rule.
+def _solve_on_rule(problem: SeveralHeads, alpha: float, level: int, start: ModeState, secants: Secants = ()) -> _Point:
+    """Solve the equations on one rule.
 
     Where the proximal operator may jump, the lower minimum of every node is chosen at the start of a round and kept
-    during its iterations, which makes the equations smooth; rounds end when a new choice changes nothing.
+    during its iterations, which makes the equations smooth; rounds end when a new choice changes nothing. The rounds
+    are a fixed point of their own, and are extrapolated like one.
     """
-    points = problem.output.points_at(level)
     if not problem.modes.stiff:
-        return _round(problem, alpha, level, start, points, choose=False)
-    point = _round(problem, alpha, level, start, points, choose=True)
-    for _ in range(MAX_ROUNDS - 1):
-        new = _round(problem, alpha, level, point.state, points, choose=True)
-        Q = problem.output.label_power
-        change = float(np.max(np.abs(new.state.coordinates(Q) - point.state.coordinates(Q))))
-        point = replace(new, residual=max(new.residual, change), evaluations=point.evaluations + new.evaluations)
-        if change < CHOICE_TOLERANCE:
-            break
-    return point
+        return _solve_round(problem, alpha, level, start, secants=secants)
+    Q, points = problem.output.label_power, problem.output.points_at(level)
+    rounds: list[tuple[float, _Point]] = []
+
+    def next_round(x: Array) -> Array:
+        known = rounds[-1][1].secants if rounds else secants
+        point = _solve_round(problem, alpha, level, ModeState.at(x, Q), points=points, secants=known)
+        found = point.state.coordinates(Q)
+        rounds.append((float(np.max(np.abs(found - x))), point))
+        return found
+
+    try:
+        fixed_point(
+            next_round,
+            start.coordinates(Q),
+            tolerance=CHOICE_TOLERANCE,
+            damping=1.0,
+            memory=2,
+            max_step=MAX_STEP,
+            limit=LIMIT,
+            max_evaluations=MAX_ROUNDS,
+        )
+    except NotConverged:
+        if len(rounds) < MAX_ROUNDS:  # a round failed
+            raise
+    evaluations = sum(point.evaluations for _, point in rounds)
+    change, point = rounds[-1]
+    before = None if change < CHOICE_TOLERANCE else rounds[-2][1]
+    return replace(point, evaluations=evaluations, unsettled=before)
 
 
-def _round(problem: SeveralHeads, alpha: float, level: int, start: ModeState, points: Array, *, choose: bool) -> _Point:
-    """Iterate the equations on one rule; with ``choose`` the first call takes the lower of two minima at each node."""
-    output, Q = problem.output, problem.output.label_power
-    derivatives = not problem.modes.stiff
+def _solve_round(
+    problem: SeveralHeads,
+    alpha: float,
+    level: int,
+    start: ModeState,
+    *,
+    points: Array | None = None,
+    secants: Secants = (),
+    maps: SampledHeads | None = None,
+    tolerance: float = TOLERANCE,
+) -> _Point:
+    """Iterate the equations on one rule, where the operator may jump with the minima that the first evaluation chose.
+
+    Sampled ``maps`` replace the input channel.
+    """
+    output, Q, stiff = problem.output, problem.output.label_power, problem.modes.stiff
+    overlaps_of = problem.input.overlaps if maps is None else maps.at
+    work = output.points_at(level) if points is None else points
     last: dict[str, tuple[ModeState, ModeHats, ModeOverlaps, ModeAverages]] = {}
+    checked: list[ModeAverages] = []
 
     def step(x: Array) -> Array:
-        state = ModeState.at(x, Q)
-        check = choose and not last
-        averages = output.averages(state, level, derivatives=derivatives, check=check, points=points)
+        state, check = ModeState.at(x, Q), stiff and not last
+        averages = output.averages(state, level, derivatives=check or not stiff, check=check, points=work)
+        checked[:] = [averages] if check else []
         hats = problem.hats(averages, alpha)
-        overlaps = problem.input.overlaps(hats)
-        scales = problem.scales(averages, alpha)
+        overlaps = overlaps_of(hats)
         last["now"] = (state, hats, overlaps, averages)
-        if not (np.min(overlaps.q - overlaps.m**2 / Q) > 0.0 and np.min(overlaps.m) > 0.0):
+        if not (np.min(overlaps.q - overlaps.m**2 / Q) > 0.0 and np.min([overlaps.m, overlaps.sigma]) > 0.0):
             raise OutsideDomain("an overlap of a mode of the heads is not positive; lower sharing or raise alpha.")
+        scales = problem.scales(averages, alpha)
+        if problem.modes.heads > 1 and scales[1] < ALIKE * scales[0]:
+            raise OutsideDomain(
+                "weight decay on the values makes all heads alike here, for which there is no solution; lower "
+                "value_decay or raise alpha."
+            )
         return ModeState(overlaps.q, overlaps.m, overlaps.sigma, scales).coordinates(Q)
 
     found = fixed_point(
         step,
         start.coordinates(Q),
-        tolerance=TOLERANCE,
+        tolerance=tolerance,
         damping=DAMPING,
         memory=MEMORY,
         max_step=MAX_STEP,
-        limit=100.0,
+        limit=LIMIT,
         max_evaluations=150,
+        secants=secants,
     )
-    state, hats, overlaps, averages = last["now"]
-    return _Point(state, hats, overlaps, averages, found.residual, found.evaluations)
+    return _Point(*last["now"], found.residual, found.evaluations, found.secants, next(iter(checked), None))
 
 
 def _certified(problem: SeveralHeads, alpha: float, coarse: _Point, fine: _Point, level: int) -> AimCertificate:
     """Return the certificate: replicon, share of nodes with several minima, jump of the proximal operator (M4)."""
-    checked = problem.output.averages(fine.state, level, derivatives=True, check=True)
+    checked = fine.checked or problem.output.averages(fine.state, level, derivatives=True, check=True)
     replicon = None
     if checked.curvature is not None:
         curvature = checked.curvature if problem.modes.heads > 1 else np.full((2, 2), checked.curvature[0, 0]) / 2.0
@@ -222,16 +292,22 @@ def _judged(
 ) -> AimCertificate:
     """Return the certificate with the kind of truth that its numbers allow."""
     kind: Kind = "conjecture"
-    status, warnings = "converged", []
+    status, warnings, change = "converged", [], point.change(problem)
     if checked.switch_mass > MAXIMUM_SWITCH_MASS or checked.jump > MAXIMUM_JUMP:
         kind, status = "heuristic", "converged, approximate: the proximal operator has several minima"
         warnings.append(
             f"heads share so much of their values that the proximal operator has several minima for "
             f"{checked.switch_mass:.1%} of the samples and jumps by {checked.jump:.1%}; the numbers are approximate"
         )
+    if change > VISIBLE_CHANGE:
+        kind = "heuristic"
+        warnings.append(
+            f"the choice between minima of the proximal operator does not settle: order parameters change by "
+            f"{change:.1%} with it, which the errors include"
+        )
     if replicon is not None and replicon >= 1.0:
         kind = "heuristic"
-        warnings.append("the replicon is not below one: the solution is unstable and the numbers approximate")
+        warnings.append(UNSTABLE)
     return AimCertificate(
         status=status,
         kind=kind,
@@ -268,16 +344,18 @@ def _reported(problem: SeveralHeads, alpha: float, point: _Point, clean: float) 
 
 
 def _errors(problem: SeveralHeads, alpha: float, coarse: _Point, fine: _Point) -> dict[str, float]:
-    """Return the difference of every number between two rules, the error of the coarser one."""
+    """Return the difference of every number between two rules, the error of the coarser one.
+
+    A choice between minima that does not settle adds what it changes.
+    """
     clean = problem.input.single.target_power
-    one, two = (_reported(problem, alpha, point, clean) for point in (coarse, fine))
+    points = (fine, coarse, *(() if fine.unsettled is None else (fine.unsettled,)))
+    found, *others = (_reported(problem, alpha, point, clean) for point in points)
     rounding = 10.0 * fine.residual
-    errors = {name: abs(two[name] - one[name]) + rounding * abs(two[name]) for name in two}
+    errors = {
+        name: sum(abs(value - other[name]) for other in others) + rounding * abs(value) for name, value in found.items()
+    }
     return errors | {"test_loss": errors["test_error"], "excess_error": errors["test_error"]}
-
-
-def _with_warning(certificate: AimCertificate, text: str) -> AimCertificate:
-    return replace(certificate, warnings=(*certificate.warnings, text))
 
 
 def _zero(problem: SeveralHeads, alpha: float) -> HeadsSolution:
@@ -298,19 +376,25 @@ def _zero(problem: SeveralHeads, alpha: float) -> HeadsSolution:
 
 def _sampled(problem: SeveralHeads, alpha: float, near: _Point, certificate: AimCertificate) -> HeadsSolution:
     """Return the mean over sampled maps, which replace expectation consistency where its alarm is raised (M3.2)."""
-    target = problem.input.single.target
-    dim = target.dimension or DRAWN_DIM
-    if dim > LARGEST_DRAWN_DIM:
+    dim = problem.input.single.target.dimension or DRAWN_DIM
+    draws: list[_Point] = []
+    obstacle = f"targets of dimension {dim} are too large to be sampled in its place"
+    if dim <= LARGEST_DRAWN_DIM:
+        obstacle = "the equations have no solution with sampled maps in its place"
+        with suppress(SolveError):
+            for k in range(DRAWS):
+                maps = SampledHeads.of(problem.input, dim, k)
+                draws.append(_solve_round(problem, alpha, COARSE, near.state, maps=maps, tolerance=DRAWN_TOLERANCE))
+    if len(draws) < DRAWS:
         text = (
-            f"the modes of the heads are joined by expectation consistency, which is not accurate here, and targets of "
-            f"dimension {dim} are too large to be sampled in its place; overlaps between heads may be off by 20 %"
+            f"the modes of the heads are joined by expectation consistency, which is not accurate here, and "
+            f"{obstacle}; overlaps between heads may be off by 20 %"
         )
-        certificate = replace(_with_warning(certificate, text), kind="heuristic")
+        certificate = replace(with_warning(certificate, text), kind="heuristic")
         return HeadsSolution(near.state, near.hats, near.overlaps, near.train(problem, alpha), certificate)
-    draws = [_with_sampled_maps(problem, alpha, near, SampledHeads.of(problem.input, dim, k)) for k in range(DRAWS)]
     clean = problem.input.single.target_power
     rows = [_reported(problem, alpha, draw, clean) for draw in draws]
-    scatter = {name: float(np.std([row[name] for row in rows], ddof=1) / np.sqrt(DRAWS)) for name in rows[0]}
+    scatter = {name: standard_error([row[name] for row in rows]) for name in rows[0]}
     errors = {name: error + scatter.get(name, scatter["test_error"]) for name, error in certificate.errors.items()}
 
     def mean(values: list[Array]) -> Array:
@@ -325,35 +409,11 @@ def _sampled(problem: SeveralHeads, alpha: float, near: _Point, certificate: Aim
         "standard errors over the maps, and the spectrum of one head is approximate"
     )
     certificate = replace(
-        _with_warning(certificate, text),
+        with_warning(certificate, text),
+        status=SAMPLED_STATUS if certificate.status == "converged" else certificate.status,
         errors=errors,
         quadrature_error=errors["test_error"],
         residual=max(draw.residual for draw in draws),
         evaluations=certificate.evaluations + sum(draw.evaluations for draw in draws),
     )
     return HeadsSolution(state, hats, overlaps, float(np.mean([row["train_loss"] for row in rows])), certificate)
-
-
-def _with_sampled_maps(problem: SeveralHeads, alpha: float, near: _Point, maps: SampledHeads) -> _Point:
-    """Solve the equations with one sample of the maps."""
-    output, Q = problem.output, problem.output.label_power
-    points, derivatives = output.points_at(COARSE), not problem.modes.stiff
-    last: dict[str, tuple[ModeState, ModeHats, ModeOverlaps, ModeAverages]] = {}
-
-    def step(x: Array) -> Array:
-        state = ModeState.at(x, Q)
-        averages = output.averages(state, COARSE, derivatives=derivatives, points=points)
-        hats = problem.hats(averages, alpha)
-        overlaps = maps.at(hats)
-        last["now"] = (state, hats, overlaps, averages)
-        q = np.maximum(overlaps.q, overlaps.m**2 / Q * (1.0 + 1e-9))
-        m, sigma = np.maximum(overlaps.m, 1e-12), np.maximum(overlaps.sigma, 1e-12)
-        return ModeState(q, m, sigma, problem.scales(averages, alpha)).coordinates(Q)
-
-    found = fixed_point(
-        step, near.state.coordinates(Q), tolerance=DRAWN_TOLERANCE, damping=0.8, max_step=MAX_STEP, limit=100.0
-    )
-    state, hats, overlaps, averages = last["now"]
-    if not np.isfinite(overlaps.q).all():
-        raise NotConverged("the sampled maps did not converge; lower sharing.", residual=found.residual)
-    return _Point(state, hats, overlaps, averages, found.residual, found.evaluations)

@@ -37,6 +37,7 @@ __all__ = [
     "VISIBLE_SWITCH_MASS",
     "Solution",
     "initial_guesses",
+    "no_solution_error",
     "plateau_guess",
     "solve",
 ]
@@ -309,7 +310,7 @@ def _distance(one: Vector, other: Vector) -> float:
 def _refuse_large_error(problem: StateEvolution, alpha: float, iterate: Iterate) -> None:
     """Raise where the error of a tracked or continued solution exceeds the solution itself."""
     if iterate.cache.track_minimum:
-        raise _no_solution_error(
+        raise no_solution_error(
             problem, alpha, NotConverged("an error larger than the answer", residual=iterate.residual)
         )
     if problem.output.geometry.extrapolates_length:
@@ -360,7 +361,7 @@ def _solve_coarsely(
             raise NotConverged("no start led to a solution.")
         return continue_in_sigma(problem, alpha, 0), (), 0
     except SolveError as failure:
-        raise _no_solution_error(problem, alpha, failure) from failure
+        raise no_solution_error(problem, alpha, failure) from failure
 
 
 def _solve_at_level(
@@ -409,10 +410,10 @@ def _solve_at_level(
             continue
         if _distance(found.coordinates, coordinates) < MAXIMUM_RULE_SHIFT:
             return found
-    raise _no_solution_error(problem, alpha, failure) from failure
+    raise no_solution_error(problem, alpha, failure) from failure
 
 
-def _no_solution_error(problem: StateEvolution, alpha: float, failure: SolveError) -> NotConverged:
+def no_solution_error(problem: StateEvolution, alpha: float, failure: SolveError) -> NotConverged:
     """Return the error that a user gets when every route has failed, with the cause that applies."""
     deviation = float(np.sqrt(problem.label_power))
     causes, advice = [], "move alpha or weight_decay"

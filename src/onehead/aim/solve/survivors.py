@@ -5,10 +5,13 @@ singular vectors of the target and every direction is a lasso in H variables; at
 one head is that of a single head with an output scale.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from onehead.aim.kernels.survivors import pair_averages
 
 __all__ = ["PopulationMinimum", "population_minima"]
 
@@ -74,25 +77,20 @@ def population_minima(
     return sorted(found, key=lambda minimum: minimum.objective)
 
 
+@cache
+def _hermite_rule() -> tuple[Array, Array]:
+    """Positive nodes of the Gauss-Hermite rule, and twice their weights."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
+    upper = nodes > 0.0
+    return nodes[upper], 2.0 * weights[upper] / weights.sum()
+
+
 def _averages(s: Array, target: Array, power: float) -> _Averages:
     """Average tanh of half the logits and its derivatives over pairs of Gaussian logits."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
-    weights = weights / weights.sum()
     overlaps, with_target = s @ s.T / len(target), s @ target / len(target)
     covariance = 2.0 * np.block([[overlaps, with_target[:, None]], [with_target[None, :], np.array([[power]])]])
-    size = len(covariance)
-    product, slopes, curved = (np.zeros((size, size)) for _ in range(3))
-    spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    for i in range(size):
-        for j in range(size):
-            slope = covariance[i, j] / spread[i] if spread[i] > 0.0 else 0.0
-            rest = np.sqrt(max(covariance[j, j] - slope**2, 0.0))
-            t, other = np.tanh(0.5 * spread[i] * nodes), np.tanh(0.5 * (slope * nodes[:, None] + rest * nodes))
-            bend = 0.5 * (1.0 - other**2)
-            mean, mean_slope, mean_curve = other @ weights, bend @ weights, -(other * bend) @ weights
-            product[i, j] = weights @ (t * mean)
-            slopes[i, j] = weights @ (0.5 * (1.0 - t**2) * mean_slope)
-            curved[i, j] = weights @ (t * mean_curve)
+    product, slopes, curved = (np.empty_like(covariance) for _ in range(3))
+    pair_averages(covariance, *_hermite_rule(), product, slopes, curved)
     return _Averages(product, slopes, curved)
 
 

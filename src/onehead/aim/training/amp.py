@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from onehead.aim.flat_parameters import validate_problem
 from onehead.aim.losses import loss_for_labels
-from onehead.aim.targets import Atoms, MarchenkoPastur
+from onehead.aim.targets import MarchenkoPastur
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.training.bayes_amp import bayes_amp_evolution, run_bayes_amp
 from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.message_passing import DAMPING, AmpRun, ProximalMessages, check_message_passing, iterate
+from onehead.aim.training.unasked_row import own_spectrum, without_unasked_row
 from onehead.aim.verbs.bayes import check_bayes_known
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.results import Certificate, Result
@@ -62,19 +63,23 @@ def run_amp(
     problem, samples = build_state_evolution(task, learner.gaussian), instance.train
     d = samples.dim
     S: Array = np.zeros((d, d)) if start is None else learner.beta * start
+    loss = loss_for_labels(task.labels, learner.loss).compiled
+    messages = ProximalMessages(task, samples, problem.output.geometry, loss)
+    target, row = problem.input.scale * instance.target, messages.unasked_row
     run = iterate(
-        ProximalMessages(task, samples, problem.output.geometry, loss_for_labels(task.labels, learner.loss).compiled),
+        messages,
         problem.input.denoise,
-        problem.input.scale * instance.target,
-        (S, first_sigma or FIRST_SIGMA / (samples.count / d**2)),
+        target if row is None else row.whitened(target),
+        (S if row is None else row.whitened(S), first_sigma or FIRST_SIGMA / (samples.count / d**2)),
         max_iterations=max_iterations,
         damping=damping,
         tolerance=tolerance,
         label_power=problem.label_power,
         stop=stop,
     )
-    units = np.append(1.0 / problem.units.factors, 1.0)
-    return run._replace(map=run.map / learner.beta, trajectory=run.trajectory * units)
+    units = np.array([*1.0 / problem.units.factors, 1.0, task.beta0 / learner.beta])[: run.trajectory.shape[1]]
+    S = run.map if row is None else row.unwhitened(run.map)
+    return run._replace(map=S / learner.beta, trajectory=run.trajectory * units)
 
 
 def state_evolution(
@@ -88,33 +93,38 @@ def state_evolution(
 ) -> Array:
     """State evolution of `run_amp`: (q, m, Σ) of every iteration, the given start first (2).
 
+    Where queries have a mean, c follows, the size of the unasked logits over the target's; they are zero at the start.
+
     Exact for undamped message passing as d grows. Damping mixes iterates; it is described by writing every matrix as
     x S* + y N with one noise direction N, so that S, the gradient of the data and R = Σhat S + gradient are mixed like
     the numbers (x, y). This has the right fixed point and follows the transient within a few percent, for
     an untied head within about a tenth.
     """
     problem = build_state_evolution(task, learner.gaussian)
-    Q0 = problem.target_power
-    units = problem.units.factors
-    q, m, sigma = (float(value) for value in np.asarray(start) * units)
-    S = np.array([m / Q0, np.sqrt(max(q - m * m / Q0, 0.0))])
-    gradient = np.zeros(2)
-    rows = [(q, m, sigma)]
+    Q0, known = problem.target_power, problem.directions
+    units = np.append(problem.units.factors, learner.beta / task.beta0)
+    q, m, sigma = (float(value) for value in np.asarray(start) * units[:3])
+    # multiples of the target and of noise in the map, and of the target's field in that of the map
+    S = np.array([m / Q0, np.sqrt(max(q - m * m / Q0, 0.0)), 0.0])
+    gradient = np.zeros(3)
+    rows = [(q, m, sigma, 0.0)]
     for step in range(iterations):
-        hats = problem.output.hats(q, m, sigma, level=QUADRATURE_LEVEL).times(alpha)
-        q_hat, m_hat, sigma_hat = hats.q, hats.m, hats.sigma
-        share = damping if step else 1.0
-        gradient += share * (np.array([m_hat, np.sqrt(q_hat)]) - sigma_hat * S - gradient)
-        field = sigma_hat * S + gradient
+        values = known.output_values(np.array([q]), np.array([m]), S[2] * np.array(known.target_eigenvalues))
+        hats = problem.output.hats(*values, sigma, level=QUADRATURE_LEVEL).times(alpha)
+        share, has_field = damping if step else 1.0, float(known.count > 0)
+        pull = np.array([hats.m, np.sqrt(hats.q), has_field * hats.m])
+        gradient += share * (pull - hats.sigma * S - gradient)
+        R = hats.sigma * S + gradient
         try:
-            new = problem.input.overlaps(Hats(float(field[1]) ** 2, float(field[0]), sigma_hat))
+            new = problem.input.overlaps(Hats(float(R[1]) ** 2, float(R[0]), hats.sigma))
         except OutsideDomain:  # the map is zero from here on
             break
-        S += share * (np.array([new.m / Q0, np.sqrt(max(new.q - new.m**2 / Q0, 0.0))]) - S)
+        moved = np.array([new.m / Q0, np.sqrt(max(new.q - new.m**2 / Q0, 0.0)), R[2] / hats.sigma])
+        S += share * (moved - S)
         sigma += share * (new.sigma - sigma)
         q, m = float(S[0] ** 2 * Q0 + S[1] ** 2), float(S[0] * Q0)
-        rows.append((q, m, sigma))
-    trajectory: Array = np.array(rows) / units
+        rows.append((q, m, sigma, float(S[2])))
+    trajectory: Array = (np.array(rows) / units)[:, : 3 + known.count]
     return trajectory
 
 
@@ -130,7 +140,12 @@ class AmpStep(Result):
         |S|²/d, Tr S'S*/d and Σ of the iterate.
     q_theory, m_theory, sigma_theory : float
         Predictions of state evolution.
+    unasked_scale, unasked_scale_theory : float or None
+        Size of the logits that all queries share, over the target's, and its prediction; None where queries have no
+        mean. q and m are then those of the rest of the map.
     """
+
+    _RARE: ClassVar[tuple[str, ...]] = ("unasked_scale", "unasked_scale_theory")
 
     iteration: int
     q: float
@@ -139,6 +154,8 @@ class AmpStep(Result):
     q_theory: float
     m_theory: float
     sigma_theory: float
+    unasked_scale: float | None = None
+    unasked_scale_theory: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +231,7 @@ def amp(
     Parameters
     ----------
     task : Task
-        Tied, cross-attention, or self-attention with a strict mask.
+        Tied, cross-attention, or self-attention with a strict mask; the last two also with a mean of the tokens.
     learner : Learner
         Of full width, with a positive weight decay.
     dim : int
@@ -267,14 +284,14 @@ def amp(
     seed = seed_number(seed)
     root = np.random.SeedSequence(seed, spawn_key=(0,))
     instance = Instance.draw(task, dim, count, root)
-    spectrum = np.linalg.eigvalsh(instance.target) if task.tied else np.linalg.svd(instance.target, compute_uv=False)
-    own, ratio = task.model_copy(update={"target": Atoms(eigenvalues=tuple(spectrum.tolist()))}), count / dim**2
+    own, ratio = own_spectrum(task, instance.target), count / dim**2
     if method == "bayes":
         run = run_bayes_amp(own, instance, iterations=iterations, damping=damping)
         theory = bayes_amp_evolution(own, ratio, iterations=run.iterations, damping=damping)
     else:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 4)))
         start = START_SCALE * MarchenkoPastur(kappa0=0.5).draw(dim, rng, tied=task.tied)
+        start = without_unasked_row(task, start)
         run = run_amp(
             task,
             learner,
@@ -295,6 +312,10 @@ def amp(
             q_theory=predicted[0],
             m_theory=predicted[1],
             sigma_theory=predicted[2],
+            # labels of the best possible learner show the unasked logits from the start (D5.3)
+            **(
+                {"unasked_scale": measured[4], "unasked_scale_theory": (*predicted[3:], 1.0)[0]} if task.unasked else {}
+            ),
         )
         for t, (measured, predicted) in enumerate(zip(run.trajectory.tolist(), theory.tolist(), strict=False))
     )

@@ -54,25 +54,44 @@ def run_bayes_amp(task: Task, instance: Instance, *, iterations: int, damping: f
     """
     problem = build_state_evolution(task, Learner().gaussian)
     posterior, d = Posterior(problem), instance.train.dim
+    first, V = np.sqrt(posterior.known) * np.eye(d), posterior.power - posterior.known
+    messages = _GaussianMessages(task, instance.train, problem.output.geometry, problem.noise)
+    target, row = problem.input.scale * instance.target, messages.unasked_row
+    if row is not None:
+        target = row.whitened(target)
+        first = _with_field(messages, first, target, V)
     run = iterate(
-        _GaussianMessages(task, instance.train, problem.output.geometry, problem.noise),
+        messages,
         lambda R, sigma_hat: _denoise(posterior, R, sigma_hat),
-        problem.input.scale * instance.target,
-        (np.sqrt(posterior.known) * np.eye(d), posterior.power - posterior.known),
+        target,
+        (first, V),
         max_iterations=iterations,
         damping=damping,
         label_power=problem.label_power,
     )
-    trajectory = run.trajectory / np.array([task.beta0**2, task.beta0**2, task.beta0**2, 1.0])
+    trajectory = (
+        run.trajectory / np.array([task.beta0**2, task.beta0**2, task.beta0**2, 1.0, 1.0])[: run.trajectory.shape[1]]
+    )
     trajectory[:, 2] = trajectory[:, 0] - 2.0 * trajectory[:, 1] + task.target.second_moment
-    return run._replace(map=run.map / task.beta0, trajectory=trajectory)
+    S = run.map if row is None else row.unwhitened(run.map)
+    return run._replace(map=S / task.beta0, trajectory=trajectory)
+
+
+def _with_field(messages: _GaussianMessages, S: Array, target: Array, V: float) -> Array:
+    """First map with the unasked field of the labels, which n ~ d² samples give by linear regression: an iteration in
+    which only its row moves, and which leaves no messages (D5.3).
+    """
+    run = iterate(messages, lambda R, sigma_hat: (S, V), target, (S, V), max_iterations=1, label_power=np.inf)
+    messages.clear()
+    return run.map
 
 
 def bayes_amp_evolution(task: Task, alpha: float, *, iterations: int, damping: float = DAMPING) -> Array:
     """State evolution of `run_bayes_amp`: (q, m, V) of every iteration, the start first, in the units of S*.
 
     s = (Δ/2 + V)/(2 abar), V = s F(s). Exact for undamped message passing as d grows, and at the fixed point; in
-    between it has q = m although damping mixes iterates.
+    between it has q = m although damping mixes iterates. A mean of the queries changes nothing, because the unasked
+    logits are known (D5.3).
     """
     posterior = Posterior(build_state_evolution(task, Learner().gaussian))
     V = posterior.power - posterior.known

@@ -8,7 +8,7 @@ In the coordinates u = h_ab - h_12 of a sample, covariance C per unit of varianc
 where û(v) is the output estimate (the proximal point for a trained head) and P the symmetric matrix of p; then S and Σ
 follow from R and Σhat by a denoiser. Rows that share no logit (masks, untied heads) have coordinates of their own, u_b
 = h_ab - h_an relative to their last column. An untied map has 1 in place of the 2 above, and P and R without symmetry
-(U9).
+(U9). Where queries have a mean, S and R are in coordinates of second moment one (`onehead.aim.training.unasked_row`).
 """
 
 from abc import ABC, abstractmethod
@@ -20,10 +20,11 @@ from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from onehead.aim.logits.blocks import Block
-from onehead.aim.logits.geometry import Geometry, geometry_of
+from onehead.aim.logits.geometry import Geometry, geometry_of, masked_row
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples
 from onehead.aim.training.logits import map_gradient, map_logits
+from onehead.aim.training.unasked_row import UnaskedRow
 from onehead.errors import Diverged, InvalidArgument
 from onehead.numerics.cholesky import factorise, solve_factored
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
@@ -86,7 +87,7 @@ class _Coordinates(NamedTuple):
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
     base: tuple[int, int]
-    window: tuple[slice, slice]  # all rows, and all columns that they attend to
+    window: tuple[NDArray[np.int64], NDArray[np.int64]]  # rows, and the columns that they attend to, in this order
 
     def take(self, h: Array) -> Array:
         """Coordinates u of logits (count, T, T)."""
@@ -94,7 +95,8 @@ class _Coordinates(NamedTuple):
 
     def label(self, y: Array) -> Array:
         """Labels of these rows."""
-        return np.ascontiguousarray(y[:, self.window[0], self.window[1]])
+        rows, columns = self.window
+        return np.ascontiguousarray(y[:, rows[:, None], columns])
 
     def scatter(self, p: Array, P: Array) -> None:
         """Fill the entries of P so that sum_ab P_ab dh_ab = p.du."""
@@ -108,13 +110,21 @@ def _coordinates(task: Task, geometry: Geometry) -> tuple[_Coordinates, ...]:
         (block,) = geometry.blocks
         pairs = [divmod(int(np.flatnonzero(block.select.ravel() == i)[0]), task.tokens) for i in range(block.dim)]
         rows, columns = np.array(pairs).T
-        return (_Coordinates(block, rows, columns, (0, 1), (slice(None), slice(None))),)
-    blocks = {block.dim + 1: block for block in geometry.blocks}
-    return tuple(
-        _Coordinates(blocks[n], np.full(n - 1, a), np.arange(n - 1), (a, n - 1), (slice(a, a + 1), slice(n)))
-        for a, n in enumerate(task.columns)
-        if n > 1
-    )
+        every = np.arange(task.tokens)
+        return (_Coordinates(block, rows, columns, (0, 1), (every, every)),)
+    blocks: dict[tuple[int, bool], Block] = {}
+    return tuple(_of_row(a, seen, task.tied, blocks) for a, seen in enumerate(task.visible) if seen.sum() > 1)
+
+
+def _of_row(a: int, seen: NDArray[np.bool_], tied: bool, blocks: dict[tuple[int, bool], Block]) -> _Coordinates:
+    """Coordinates of row a, relative to its last column, which is the own one of a tied head that sees it."""
+    own = tied and bool(seen[a])
+    columns = np.flatnonzero(seen)
+    if own:
+        columns = np.append(columns[columns != a], a)
+    n = len(columns)
+    block = blocks.setdefault((n, own), masked_row(n, own, (2.0,), (1.0,)))
+    return _Coordinates(block, np.full(n - 1, a), columns[:-1], (a, int(columns[-1])), (np.array([a]), columns))
 
 
 def _rows_share_logits(task: Task) -> bool:
@@ -136,6 +146,13 @@ def check_message_passing(task: Task) -> None:
         raise InvalidArgument("kurtosis", task.kurtosis, "3 for message passing")
     if geometry_of(task.attention, task.mask, task.tokens).sectors > 1:
         raise InvalidArgument("attention", "self", "tied or cross for message passing, or self with mask strict")
+    if task.own_field:
+        raise InvalidArgument(
+            "unasked",
+            task.unasked,
+            "0 for message passing of a head that sees its own logit, where unasked logits have another covariance "
+            "than all others; attention cross, or self with mask strict, takes other values",
+        )
 
 
 class SampleMessages(ABC):
@@ -146,11 +163,16 @@ class SampleMessages(ABC):
 
     def __init__(self, task: Task, samples: Samples, geometry: Geometry) -> None:
         self.task, self.samples, self.geometry = task, samples, geometry
+        self.unasked_row = UnaskedRow.of(task, samples.target) if task.unasked else None
         self.coordinates = _coordinates(task, geometry)
         self.fitted = [
             [coordinates.take(logits) for coordinates in self.coordinates]
             for logits in (_label_logits(chunk.labels, _rows_share_logits(task)) for chunk in samples)
         ]
+        self.clear()
+
+    def clear(self) -> None:
+        """Set all messages to zero."""
         self.messages = [[np.zeros_like(u) for u in of_chunk] for of_chunk in self.fitted]
 
     @abstractmethod
@@ -159,7 +181,7 @@ class SampleMessages(ABC):
 
     def step(self, S: Array, sigma: float, damping: float) -> tuple[float, Array]:
         """Update the messages; returns the mean of tr(1 - dû/dv) and sum P_ab dh_ab/dS."""
-        total, gradient = 0.0, np.zeros(S.shape)
+        total, gradient, S = 0.0, np.zeros(S.shape), S if self.unasked_row is None else self.unasked_row.unwhitened(S)
         for k, chunk in enumerate(self.samples):
             X = chunk.tokens
             h = map_logits(S.astype(X.dtype), X, chunk.keys).astype(np.float64)
@@ -176,7 +198,9 @@ class SampleMessages(ABC):
             if self.task.tied:
                 P = 0.5 * (P + P.transpose(0, 2, 1))
             gradient += map_gradient(P.astype(X.dtype), X, chunk.keys)
-        return total / self.samples.count, gradient
+        return total / self.samples.count, gradient if self.unasked_row is None else self.unasked_row.unwhitened(
+            gradient
+        )
 
 
 class ProximalMessages(SampleMessages):
@@ -197,7 +221,9 @@ class ProximalMessages(SampleMessages):
 
 
 class AmpRun(NamedTuple):
-    """Result of message passing: the last map, and the trajectory of (q, m, Σ, Σhat)."""
+    """Result of message passing: the last map, and the trajectory of (q, m, Σ, Σhat), and of c where queries have a
+    mean.
+    """
 
     map: Array
     trajectory: Array  # one row per iteration, the start first
@@ -218,15 +244,21 @@ def iterate(
     tolerance: float = 0.0,
     stop: Callable[[], bool] = lambda: False,
 ) -> AmpRun:
-    """Iterate from a map and its Σ until S changes by less than ``tolerance`` (relative) in a step, in reduced units.
+    """Iterate from a map and its Σ until S changes by less than ``tolerance`` (relative) in a step, in reduced units
+    and, where queries have a mean, in coordinates of second moment one.
 
     ``denoise`` is the input half: it returns S and Σ from R and Σhat. ``damping`` is the share of the new S, Σ and
     messages in each step after the first. The iteration counts as diverged when q is far above ``label_power``.
     """
-    (S, sigma), sigma_hat = start, np.nan
+    (S, sigma), sigma_hat, row = start, np.nan, messages.unasked_row
     d, unit, symmetric = messages.samples.dim, messages.geometry.unit, messages.task.tied
     alpha = messages.samples.count / d**2
-    trajectory = [(float(np.sum(S * S) / d), float(np.sum(S * target) / d), sigma, sigma_hat)]
+
+    def measured() -> tuple[float, ...]:
+        q, m, *scale = (np.sum(S * S) / d, np.sum(S * target) / d) if row is None else row.overlaps(S, target)
+        return float(q), float(m), sigma, sigma_hat, *scale
+
+    trajectory = [measured()]
     change, status = np.inf, f"stopped after {max_iterations} iterations"
     for step in range(max_iterations):
         if stop():
@@ -242,14 +274,14 @@ def iterate(
             break
         sigma_hat = unit * alpha / sigma * response
         R = sigma_hat * S + unit / d * gradient
-        new, new_sigma = denoise(0.5 * (R + R.T) if symmetric else R, sigma_hat)
+        R = 0.5 * (R + R.T) if symmetric else R
+        new, new_sigma = denoise(R, sigma_hat) if row is None else row.denoised(R, sigma_hat, denoise)
         move = share * (new - S)
         S = S + move
         sigma += share * (new_sigma - sigma)
-        q = float(np.sum(S * S) / d)
-        if not q < DIVERGED * label_power:
+        if not np.sum(S * S) / d < DIVERGED * label_power:
             raise Diverged(f"message passing diverged at iteration {step + 1}; use a smaller damping.")
-        trajectory.append((q, float(np.sum(S * target) / d), sigma, sigma_hat))
+        trajectory.append(measured())
         change = float(np.linalg.norm(move) / max(float(np.linalg.norm(S)), 1e-300))
         if sigma <= 0.0:
             status = "not emerged: S = 0 is the minimum"

@@ -32,6 +32,7 @@ from onehead.aim.training.objective import Objective, OutputLoss, TrainingLoss
 from onehead.aim.training.parametrisation import Parametrisation, ThresholdedUntied, parametrisation
 from onehead.aim.training.results import Sectors, TrainingCertificate, TrainingRun
 from onehead.aim.training.settings import Method, Start, Variant
+from onehead.aim.training.unasked_row import without_unasked_row
 from onehead.errors import InvalidArgument
 from onehead.numerics.interrupts import record_interrupts
 from onehead.numerics.minimise import Minimum, Stopped, adam, lbfgs, stationarity
@@ -93,7 +94,7 @@ class Plan:
         """Refuse what several heads that add to one output, or learn their values, are not trained with."""
         task, learner = self.task, self.learner
         plain = task.attention == "cross" and task.mask == "none" and task.labels == "soft"
-        if not plain or task.unasked or not task.isotropic:
+        if not plain or not task.standard_tokens:
             allowed = "fixed unless attention is cross, with soft labels, without a mask, a mean or a covariance"
             raise InvalidArgument("values", learner.values, allowed)
         if str(learner.loss) != "squared":
@@ -114,7 +115,7 @@ class Plan:
         from onehead.aim.training.message_passing import check_message_passing
 
         check_message_passing(self.task)
-        if self.task.unasked or not self.task.isotropic:
+        if not self.task.standard_tokens:
             raise InvalidArgument("optimiser", "amp", "lbfgs or adam for tokens with a mean or a covariance")
         supported = self.variant.heads == 1 and self.variant.output == "label" and self.learner.width >= 1.0
         if not supported or self.variant.tied != self.task.tied:
@@ -167,7 +168,7 @@ class Plan:
             loss=loss,
             beta=self.learner.beta,
             output=self.variant.output,
-            columns=self.task.columns,
+            visible=self.task.visible,
         )
 
 
@@ -347,7 +348,7 @@ def _measure(plan: Plan, weights: Parametrisation, maps: Array, instance: Instan
     own, squared, entropy = (plan.output(loss) for loss in (plan.own_loss, LOSSES["squared"], LOSSES["cross-entropy"]))
     totals = np.zeros(5)
     for chunk in instance.test:
-        rows = Rows(chunk, task.columns)
+        rows = Rows(chunk, task.visible)
         logits = np.stack([rows.logits(S) for S in maps.astype(chunk.tokens.dtype)])
         gram = own.gram(chunk)
         totals += [
@@ -362,6 +363,7 @@ def _measure(plan: Plan, weights: Parametrisation, maps: Array, instance: Instan
     values = weights.spectrum(S)
     largest = float(np.abs(values).max())
     size = float(np.sqrt(np.mean(instance.target**2) * d))
+    asked = [without_unasked_row(task, M) for M in (S, instance.target)]
     return {
         "test_error": float(error),
         "test_error_clean": float(clean),
@@ -370,17 +372,9 @@ def _measure(plan: Plan, weights: Parametrisation, maps: Array, instance: Instan
         **_overlaps(task, S, instance.target),
         "test_cross_entropy": float(cross_entropy),
         "zero_one_error": float(zero_one) if task.labels == "hard" else None,
-        "sectors": _sectors(_asked(task, S), _asked(task, instance.target)) if task.attention == "self" else None,
+        "sectors": _sectors(*asked) if task.attention == "self" else None,
         "eigenvalues": values,
     }
-
-
-def _asked(task: Task, S: Array) -> Array:
-    """Map without its row along the mean of the queries; the map itself where they have none (D2)."""
-    if not task.unasked:
-        return S
-    direction = unasked_direction(len(S))
-    return np.asarray(S - np.outer(direction, S.T @ direction))
 
 
 def _overlaps(task: Task, S: Array, target: Array) -> dict[str, float | None]:
@@ -391,10 +385,9 @@ def _overlaps(task: Task, S: Array, target: Array) -> dict[str, float | None]:
     d = len(S)
     if not task.unasked:
         own, wanted = whitened(task, S), whitened(task, target)
-        overlap = {"q": float(np.sum(own * own) / d), "m": float(np.sum(own * wanted) / d)}
-        return {**overlap, "unasked_scale": None, "unasked_share": None}
+        return {"q": float(np.sum(own * own) / d), "m": float(np.sum(own * wanted) / d)}
     direction = unasked_direction(d)
-    asked, wanted_map = (whitened(task, _asked(task, M)) for M in (S, target))
+    asked, wanted_map = (whitened(task, without_unasked_row(task, M)) for M in (S, target))
     row, wanted = (M.T @ direction * token_scales(task, d)[1] for M in (S, target))
     q, field = float(np.sum(asked * asked) / d), mean_length(task, target) ** 2 * float(row @ row) / d
     return {
@@ -407,10 +400,10 @@ def _overlaps(task: Task, S: Array, target: Array) -> dict[str, float | None]:
 
 def _sum_zero_one(logits: Array, y: Array, plan: Plan) -> float:
     """Sum over samples of the probability, averaged over rows, that the most attended token is not the label (U7)."""
-    columns = plan.task.columns
-    attended = softmax_rows(plan.learner.beta * logits, columns).mean(axis=0).argmax(axis=-1)
+    visible = plan.task.visible
+    attended = softmax_rows(plan.learner.beta * logits, visible).mean(axis=0).argmax(axis=-1)
     correct = np.take_along_axis(y, attended[..., None], axis=-1)[..., 0]
-    return float(np.sum(1.0 - correct[:, np.array(columns) > 1].mean(axis=1)))
+    return float(np.sum(1.0 - correct[:, visible.sum(axis=1) > 1].mean(axis=1)))
 
 
 def _sectors(S: Array, target: Array) -> Sectors:

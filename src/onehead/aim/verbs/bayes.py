@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.solve.certificate import ACCURACY, LARGE_EXCESS_KURTOSIS, ROUNDING
+from onehead.aim.solve.assumptions import LARGE_EXCESS_KURTOSIS
+from onehead.aim.solve.certificate import ACCURACY, ROUNDING
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory.bayes import Posterior, logit_nuclear
 from onehead.aim.theory.build import build_state_evolution
@@ -295,7 +296,7 @@ def check_bayes_known(task: Task) -> None:
         raise InvalidArgument("labels", "hard", "soft: the best possible learner is not known for hard labels")
     if task.depends_on_kurtosis:
         raise InvalidArgument("kurtosis", task.kurtosis, "3: the best possible learner is not known for other tokens")
-    if task.unasked and task.own_logit:
+    if task.own_field:
         raise InvalidArgument("unasked", task.unasked, "0 unless attention is cross, or self with mask strict")
     if not task.bayes_known:
         raise InvalidArgument(

@@ -5,17 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from onehead.aim.solve.certificate import with_caution
+from onehead.aim.solve.assumptions import with_caution
 from onehead.aim.solve.several_heads import HeadsSolution, solve_several_heads
 from onehead.aim.task import Learner, Task
-from onehead.aim.theory.build import build_several_heads, build_state_evolution, heads_are_coupled
+from onehead.aim.theory.build import (
+    build_several_heads,
+    build_state_evolution,
+    check_summed_loss,
+    heads_are_coupled,
+)
 from onehead.aim.theory.limits.infinite_data import plateau_of
 from onehead.aim.theory.order_parameters import INFINITE
 from onehead.aim.theory.output.several_heads import ModeState
 from onehead.aim.theory.several_heads import SeveralHeads
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.aim.verbs.predict import Prediction, predict_one_head
-from onehead.errors import InvalidArgument, OutsideDomain
+from onehead.errors import OutsideDomain
 from onehead.numerics.brent import brent_minimum
 
 __all__ = ["predict_several_heads"]
@@ -38,8 +43,7 @@ def predict_several_heads(
     With ``smooth`` sampled maps never take the place of expectation consistency, so that differences of two
     predictions are derivatives.
     """
-    if learner.loss != "squared":
-        raise InvalidArgument("loss", learner.loss, "squared for several heads, whose outputs add up")
+    check_summed_loss(task, learner)
     if not heads_are_coupled(task, learner):
         return _decoupled(task, learner, alpha, near, accuracy)
     problem = build_several_heads(task, learner)
@@ -155,8 +159,6 @@ def _prediction(
         sectors=None,
         directions=(),
         other_solutions=(),
-        unasked_scale=0.0,
-        unasked_share=0.0,
         effective_dim=None,
         q_cross=to_q * modes.cross(state.q) if several else None,
         m_cross=to_m * modes.cross(state.m) if several else None,

@@ -27,6 +27,7 @@ LARGEST_DECAY = float(parameters_of(Learner)["weight_decay"].bounds["le"]) / 10.
 SCAN_DECADES = 6  # range of the scan in decades of λ, down from the value at which the map vanishes
 SCAN_POINTS = 10  # of the global search; errors and slopes at these show every minimum between two of them
 SCAN_ACCURACY = 1e-3  # relative accuracy of the test error in a scan; near the minimum the accuracy asked for is used
+FAR_ABOVE = 1.1  # factor over the lowest test error from which on a scan takes what the default rules give
 LOG_DECAY_TOLERANCE = 1e-3  # of log λ at the minimum, where the test error is flat
 FOLLOW_LOG_STEP = 0.1  # first step of log λ from the best weight decay of a neighbour
 FOLLOW_MAX_SOLVES = 8  # after which the minimum of the neighbour is not followed further
@@ -184,7 +185,7 @@ def tune(
     decays = [float(decay) for decay in top * np.logspace(0.0, -SCAN_DECADES, SCAN_POINTS)]
     for decay in decays:
         with suppress(SolveError):  # the scan continues at the other values
-            near = solve(decay, near, scan_accuracy)
+            near = _scanned(solve, decay, near, scan_accuracy, tried)
     found = None
     with suppress(SolveError):  # slopes near a perfect recovery may fail; the scan and the limit are left
         bracket = _lowest_bracket([tried[decay] for decay in decays if decay in tried])
@@ -286,6 +287,26 @@ def _vanishing_decay(task: Task, learner: Learner, alpha: float) -> float:
     else:
         found = vanishing_decay(problem, alpha)
     return min(problem.units.own_decay(found), LARGEST_DECAY)
+
+
+def _scanned(
+    solve: Callable[[float, Prediction | None, float | None], Prediction],
+    decay: float,
+    near: Prediction | None,
+    accuracy: float | None,
+    tried: dict[float, Prediction],
+) -> Prediction:
+    """Prediction at a weight decay of a scan, at the accuracy of the scan only if it or its neighbour is near the
+    lowest test error.
+
+    Where little weight decay leaves many competing minima the error is far from the lowest, and finer rules than the
+    default ones would cost most of a search.
+    """
+    high = FAR_ABOVE * min((point.test_error for point in tried.values()), default=np.inf)
+    if accuracy is None or near is None or near.test_error < high:
+        return solve(decay, near, accuracy)
+    found = solve(decay, near, None)
+    return found if found.test_error > high else solve(decay, found, accuracy)
 
 
 def _scan_accuracy(task: Task, learner: Learner, accuracy: float | None) -> float | None:

@@ -19,7 +19,12 @@ from onehead.aim.solve.branches import may_have_several
 from onehead.aim.solve.draft import COARSEST, DraftNumbers, DraftStart, draft_numbers_at
 from onehead.aim.solve.strategy import isotropic_coordinates
 from onehead.aim.task import Learner, Task
-from onehead.aim.theory.build import build_state_evolution, gaussian_independent_head, heads_are_coupled
+from onehead.aim.theory.build import (
+    build_state_evolution,
+    check_summed_loss,
+    gaussian_independent_head,
+    heads_are_coupled,
+)
 from onehead.aim.theory.limits.emergence import emergence_ratio, is_zero
 from onehead.aim.theory.limits.infinite_data import Shrunk, plateau_of
 from onehead.aim.theory.state_evolution import StateEvolution
@@ -100,6 +105,7 @@ def draft_curve(
     >>> [round(error, 2) for error in draft.column("test_error")]
     [0.14, 0.1]
     """
+    check_summed_loss(task, learner)
     problem = build_state_evolution(task, learner.gaussian)
     coordinates = _coordinates(learner.decay + 1e-9, problem, task, learner)
     cache_key = ("ratios", *_kind(task, learner, problem), learner.decay == 0.0)
@@ -120,6 +126,7 @@ def draft_decay_curve(
     >>> draft_decay_curve(Task(), Learner(), 0.5, [0.01], seconds=60.0).column("test_error")[0] < 0.14
     True
     """
+    check_summed_loss(task, learner)
     problems = [
         (float(decay), build_state_evolution(task, learner.changed(weight_decay=float(decay), leading=0)))
         for decay in sorted(decays, reverse=True)

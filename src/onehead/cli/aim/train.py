@@ -152,7 +152,10 @@ def amp(task: Task, learner: Learner, alpha: float, dim: int, seed: int, **flags
         result = aim.amp(task, learner, seed=seed, **dict(chosen))
     return CommandResult(
         value=result.to_rows(),
-        columns=("iteration", "q", "q_theory", "m", "m_theory", "sigma", "sigma_theory"),
+        columns=(
+            *("iteration", "q", "q_theory", "m", "m_theory", "sigma", "sigma_theory"),
+            *(("unasked_scale", "unasked_scale_theory") if task.unasked else ()),
+        ),
         title=f"d = {dim}, damping {chosen.damping:g}; {result.certificate.status}",
         draw=lambda: plot.message_passing(result),
     )

@@ -262,7 +262,7 @@ class Linear(InputChannel):
 
     @property
     def misfit_reason(self) -> str | None:
-        """None: the map can equal every target."""
+        """Return None, since the map can equal every target."""
         return None
 
     def _denominator(self, sigma_hat: float) -> float:

@@ -58,9 +58,8 @@ def leading_count(task: Task, learner: Learner) -> int:
         raise InvalidArgument(
             "leading",
             count,
-            f"auto or 0 for self-attention, a mask, hard labels, more than {MAXIMUM_TOKENS} tokens or tokens whose "
-            f"kurtosis is not 3: "
-            "the theory of leading directions is not derived there",
+            f"auto or 0 for self-attention, a mask, hard labels, more than {MAXIMUM_TOKENS} tokens, tokens with a mean "
+            "and tokens whose kurtosis is not 3: the theory of leading directions is not derived there",
         )
     known = _nonzero(task)
     if count > known:

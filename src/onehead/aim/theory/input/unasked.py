@@ -43,7 +43,7 @@ def unasked_field(task: Task) -> "UnaskedField":
     """
     if shared_by_rows(task):
         most = MAX_TOKENS_COUPLED if task.mask == "none" else MAX_TOKENS_ROWS
-        if task.tokens > most:
+        if task.longest_row > most:
             raise InvalidArgument(
                 "tokens",
                 task.tokens,
@@ -143,10 +143,11 @@ class UnaskedField(SharedFields):
         return None if point.directions else (point.unasked_scale * units.beta / units.beta0 * target,)
 
     def explained(self, point: Any) -> list[str]:
-        """Describe the logits that all queries share."""
+        """Describe the logits that all queries share, or that differ between them in size alone."""
+        sizes = ", each to its own degree" if point.task.fluctuation else ""
         return [
             f"{point.task.unasked:.0%} of the variance of the target's logits within a row is a preference for keys "
-            "that all queries share; it is learned from n ~ d samples, before anything else. "
+            f"that all queries share{sizes}; it is learned from n ~ d samples, before anything else. "
             f"In the head it is {point.unasked_share:.0%}, at {point.unasked_scale:.3g} times the size in the target; "
             "q, m and rank are those of the rest."
         ]

@@ -104,6 +104,8 @@ class ProxCache:
         Whether the next evaluation starts from the cached points because its state is close to that of the last one.
     points : tuple of arrays, optional
         One array per block of logits.
+    starts_at_zero : bool
+        Whether the first evaluation starts from zero logits.
     averages : ProxAverages, optional
         Averages over these points.
     parts : list of ProxAverages, optional
@@ -119,3 +121,4 @@ class ProxCache:
     has_second_moments: bool = False
     state: tuple[float, ...] | None = None
     reuse_points: bool = False
+    starts_at_zero: bool = False

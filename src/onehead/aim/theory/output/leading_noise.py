@@ -55,6 +55,21 @@ class DirectionNoiseHats(NamedTuple):
     sigma_ratio: Array
 
 
+class PairNodes(NamedTuple):
+    """Nodes of the average over one sample, a row each: proximal points, label logits, forces C^-1 (u - v), whitened
+    noise V^-1 w, and the weight.
+    """
+
+    points: Array
+    label: Array
+    pull: Array
+    whitened: Array
+    weights: Array
+
+
+_nodes = types.NamedTuple((_matrix, _matrix, _matrix, _matrix, _vector), PairNodes)
+
+
 class DirectionNoiseOverlaps(NamedTuple):
     """Order parameters of a map whose leading directions have noise of their own (P10).
 
@@ -162,7 +177,8 @@ def _pieces(output: TiedLeadingOutput, state: tuple[float, ...], blocks: Array, 
     pull = (points - v) @ block.metric
     tabulate(at.weights[:, None] * pull, label, by_own, at.upsilon, per_node, table)
     loss = output.loss.compiled_pair
-    block_values(loss, points, u, pull, whitened, U, at.weights, block.metric, sigma, 8 + count, table)
+    nodes = PairNodes(points, u, pull, whitened, at.weights)
+    block_values(loss, nodes, U, block.metric, sigma, 8 + count, table)
     if means is None:
         return np.asarray(table.reshape(PARTS, -1, table.shape[1]).sum(axis=1))
     # control variates of logits without blocks, whose means are known and which differ little
@@ -188,15 +204,16 @@ def _noise(nodes: Array, block: Array, free: float, blocks: Array, covariance: A
 
 
 @njit(
-    types.void(PAIR, _matrix, _matrix, _matrix, _matrix, _tensor, _vector, _matrix, float64, int64, _matrix),
+    types.void(PAIR, _nodes, _tensor, _matrix, float64, int64, _matrix),
     cache=True,
     nogil=True,
     error_model="numpy",
 )
-def block_values(pair, points, u, pull, whitened, block, weights, metric, sigma, first, table):  # type: ignore[no-untyped-def]
+def block_values(pair, nodes, block, metric, sigma, first, table):  # type: ignore[no-untyped-def]
     """Fill for every point and direction pull'U pull, tr U C^-1 K, and the Stein form of the latter, - pull'U V^-1 w
     (P10).
     """
+    points, u, pull, whitened, weights = nodes
     p00, p01, p11 = metric[0, 0] / sigma, metric[0, 1] / sigma, metric[1, 1] / sigma
     count = block.shape[1]
     for node in range(points.shape[0]):

@@ -400,7 +400,9 @@ class SectorOutput(GaussianOutput):
         yy = SoftmaxRow((Column(n, *3 * (self.label_power,)),)).yy
         factor = 2.0 / n if self.loss.compiled_kind == SQUARED else 1.0
         pull = np.array([factor**2 * (yy - 1.0 / n), factor * (1.0 - yy)])
-        return count * np.hstack([(n + 1) / n * pull, (n - 1) / n * pull])[None]
+        row = block.row
+        shares = [sum(one.count * one.variances[sector] for one in row.columns) / n for sector in range(2)]
+        return 2.0 * count * np.hstack([share * pull for share in shares])[None]
 
     def _origin_sums(self, level: int, *, check_rule: bool = False) -> list[Array]:
         """Return for every block (qhat, mhat) of each sector at S = 0 in pieces, one row per slice of the nodes."""

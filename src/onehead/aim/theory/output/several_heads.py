@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.kernels.several_heads import FROM_BOTH, FROM_LABEL, SUMS, WARM, several_heads_sums
+from onehead.aim.kernels.several_heads import FROM_BOTH, FROM_LABEL, SUMS, WARM, several_heads_sums, sizes_of
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 from onehead.numerics.gaussian import GaussianRule, lattice, sobol
 from onehead.numerics.parallel import thread_map
@@ -192,6 +192,7 @@ class SeveralHeadsOutput:
             Proximal points of the last call, or `points_at`; overwritten.
         """
         rule, (modes, basis) = self._rule(level), self._basis
+        sizes = sizes_of(self.modes.heads, self.tokens)
         Q, q, m = self.label_power, state.q, state.m
         rest = np.sqrt(np.maximum(q - m**2 / Q, 0.0))
         table = np.array([np.full(2, np.sqrt(Q)), m / Q, rest, state.sigma, self.modes.gains, state.scales])
@@ -203,7 +204,9 @@ class SeveralHeadsOutput:
 
         def part(k: int) -> Array:
             out = np.empty(SUMS)
-            several_heads_sums(nodes, modes, basis, table, start, derivatives, points, (ends[k], ends[k + 1]), out)
+            several_heads_sums(
+                nodes, sizes, modes, basis, table, start, derivatives, points, (ends[k], ends[k + 1]), out
+            )
             return out
 
         sums = np.sum(thread_map(part, range(SLICES)), axis=0)

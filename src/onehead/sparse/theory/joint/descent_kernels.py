@@ -8,6 +8,7 @@ import numpy as np
 from numba import float64, int64, types
 
 from onehead.numerics.jit import njit
+from onehead.sparse.theory.joint.descent_samples import SampleHistory
 
 __all__ = ["attend", "correlations"]
 
@@ -15,21 +16,22 @@ _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
 _cube = types.Array(float64, 3, "C")
 _four = types.Array(float64, 4, "C")
-_five = types.Array(float64, 5, "C")
+_history = types.NamedTuple((_four, _cube, _cube, _matrix, _matrix), SampleHistory)
 
 
 @njit(
-    _vector(int64, int64, _cube, _matrix, _vector, _four, _four, _cube, _cube),
+    _vector(int64, int64, _cube, _matrix, _vector, _four, _history),
     cache=True,
     nogil=True,
     error_model="numpy",
 )
-def attend(time, signal_tokens, normals, root, shift, response, force, att, deviation):  # type: ignore[no-untyped-def]
+def attend(time, signal_tokens, normals, root, shift, response, history):  # type: ignore[no-untyped-def]
     """Compute the attention and the deviations G_l - ubar of every sample at ``time``; return ubar (J8).
 
     ``normals`` (n, 2 (k + 1), L) are shared by both classes, ``root`` (2, 2 (k + 1)) has the rows of this time of the
     root of the covariance, ``shift`` is theta m, ``response`` (k + 1, k + 1, 2, 2) is R/alpha.
     """
+    force, att, deviation, _, _ = history
     points, _, length = normals.shape
     ubar = np.empty(2 * points)
     fields = np.empty((2, length))
@@ -81,19 +83,18 @@ def _hessian_product(a, d, h, c, vector, out):  # type: ignore[no-untyped-def]
 
 
 @njit(
-    types.void(int64, int64, _matrix, _matrix, _matrix, _four, _four, _cube, _cube, _matrix, _four, _four),
+    types.void(int64, int64, _matrix, _four, _history, _matrix, _four, _four),
     cache=True,
     nogil=True,
     error_model="numpy",
 )
-def correlations(  # type: ignore[no-untyped-def]
-    time, first, weight, h, c, response, force, att, deviation, probe, gamma, memory
-):
+def correlations(time, first, weight, response, history, probe, gamma, memory):  # type: ignore[no-untyped-def]
     """Write the forces of ``time`` and add up Gamma[time, s] and K[time, s] for first <= s <= time (J9).
 
     The derivatives K[time, s] with s < time are found by one backward pass per component of the force, from a random
     sign per token (``probe``); K[time, time] is minus the exact block trace (J3).
     """
+    force, att, deviation, h, c = history
     _, samples, length = att.shape
     adjoint = np.empty((time + 1, 2, length))
     vector = np.empty((2, length))

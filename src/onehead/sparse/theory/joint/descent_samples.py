@@ -1,13 +1,14 @@
 """Gaussian points over which the equations of joint training are averaged (J5, J8)."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from onehead.numerics.sobol import BITS, scrambled_net
 from onehead.sparse.losses import Array
 
-__all__ = ["DescentSample", "descent_sample", "standard_normals"]
+__all__ = ["DescentSample", "SampleHistory", "descent_sample", "standard_normals"]
 
 MAX_SOBOL_DIMENSIONS = 20_000  # more coordinates are filled with pseudo-random numbers
 
@@ -32,6 +33,21 @@ class DescentSample:
     def weights(self, positive_rate: float) -> Array:
         """Return the probability of every sample; they sum to one."""
         return np.repeat([positive_rate, 1.0 - positive_rate], self.points) / self.points
+
+
+class SampleHistory(NamedTuple):
+    """State of every sample at every time (J8): the first axis is the time, the second the sample.
+
+    ``force`` (time, sample, 2, token) acts on the fields of query and readout; ``attention`` (time, sample, token);
+    ``deviation`` is the readout field minus its mean under the attention; ``slope`` and ``curvature`` (time, sample)
+    are derivatives of the loss by the logit.
+    """
+
+    force: Array
+    attention: Array
+    deviation: Array
+    slope: Array
+    curvature: Array
 
 
 def standard_normals(dim: int, log2_points: int, seed: list[int]) -> Array:

@@ -9,7 +9,7 @@ from onehead.sparse.losses import Array, Loss
 from onehead.sparse.task import Task
 from onehead.sparse.theory.joint.attention_forces import JointWeights, semidefinite_root, slopes
 from onehead.sparse.theory.joint.descent_rates import Rates
-from onehead.sparse.theory.joint.descent_samples import DescentSample
+from onehead.sparse.theory.joint.descent_samples import DescentSample, SampleHistory
 
 __all__ = ["DescentState", "same_data_states"]
 
@@ -53,9 +53,13 @@ class _Process:
         self.memory = np.zeros((times, times, 2, 2))
         self.root = np.zeros((0, 0))
         self.bias = 0.0
-        self.att, self.deviation = np.empty((times, samples, length)), np.empty((times, samples, length))
-        self.force = np.empty((times, samples, 2, length))
-        self.h, self.c = np.empty((times, samples)), np.empty((times, samples))
+        self.history = SampleHistory(
+            force=np.empty((times, samples, 2, length)),
+            attention=np.empty((times, samples, length)),
+            deviation=np.empty((times, samples, length)),
+            slope=np.empty((times, samples)),
+            curvature=np.empty((times, samples)),
+        )
         self.label = sample.label
         self.weight = sample.weights(task.positive_rate)
 
@@ -64,7 +68,7 @@ class _Process:
         for time in range(len(self.rates) + 1):
             logit = self._logits(time)
             found = slopes(self.loss, self.label, logit)
-            self.h[time], self.c[time] = found.h, found.c
+            self.history.slope[time], self.history.curvature[time] = found.h, found.c
             margin = self.label * logit
             yield DescentState(
                 weights=JointWeights(self.overlap[time].copy(), self.covariance[time, time].copy(), self.bias),
@@ -90,9 +94,7 @@ class _Process:
             rows,
             self.task.strength * self.overlap[time],
             self.response / self.alpha,
-            self.force,
-            self.att,
-            self.deviation,
+            self.history,
         )
         return np.asarray(ubar + self.bias)
 
@@ -104,12 +106,8 @@ class _Process:
             time,
             self.first,
             self.weight[None],
-            self.h,
-            self.c,
             self.response / self.alpha,
-            self.force,
-            self.att,
-            self.deviation,
+            self.history,
             self.sample.probe,
             self.gamma,
             self.memory,
@@ -117,7 +115,7 @@ class _Process:
         rate, new = self.rates[time], time + 1
         eta = np.array([rate.query, rate.readout])[:, None]
         shrink = 1.0 - eta * np.array([rate.ridge_query, rate.ridge_readout])[:, None]
-        positive = self.force[time, : self.sample.points, :, : self.task.signal_tokens].sum(axis=2)
+        positive = self.history.force[time, : self.sample.points, :, : self.task.signal_tokens].sum(axis=2)
         drift = self.task.strength * (self.weight[: self.sample.points] @ positive)
         past = slice(self.first, new)
         memory, gamma = self.memory[time], self.gamma[time] / self.alpha
@@ -137,4 +135,4 @@ class _Process:
             self.covariance[new, s], self.covariance[s, new] = found, found.T
         own = self.covariance[new, new]
         self.covariance[new, new] = 0.5 * (own + own.T)
-        self.bias -= rate.bias * float(self.weight @ self.h[time])
+        self.bias -= rate.bias * float(self.weight @ self.history.slope[time])

@@ -29,7 +29,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# spacing and radius of each level of a lattice, for label and learner together
+# spacing and radius of each level of a lattice, for label and learner together; in four dimensions a checkerboard
 LATTICES = {
     1: ((0.4, 6.0), (0.25, 6.5), (0.15, 7.0), (0.1, 7.5), (0.07, 7.5), (0.05, 7.5), (0.035, 7.5), (0.025, 7.5)),
     2: ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3), (0.35, 6.4), (0.3, 6.4), (0.25, 6.5), (0.21, 6.5)),

@@ -1,14 +1,13 @@
 """Solves the equations (2) at one sample ratio: cheap quadrature first, finer rules only where they matter."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from onehead.aim.logits.blocks import LONGEST_ROW
-from onehead.aim.solve.continuation import continue_in_decay, continue_in_sigma, refine
+from onehead.aim.solve.continuation import continue_in_decay, continue_in_sigma
 from onehead.aim.solve.error_estimate import ErrorEstimate, Linearisation, error_on_fresh, estimate_errors, linearise
 from onehead.aim.solve.fixed_sample_ratio import (
     Iterate,
@@ -18,12 +17,10 @@ from onehead.aim.solve.fixed_sample_ratio import (
     Vector,
     secants_of,
     solve_at_alpha,
-    state_evolution_step,
 )
-from onehead.aim.solve.linear_averages import solve_with_linear_averages
+from onehead.aim.solve.one_level import CLOSE, correct_coarse_solution, distance, no_solution_error, solve_at_level
 from onehead.aim.solve.strategy import can_continue_in_decay, can_fix_sigma, isotropic_coordinates, project
 from onehead.aim.theory.build import gaussian_independent_head
-from onehead.aim.theory.limits.emergence import largest_decay
 from onehead.aim.theory.limits.infinite_data import plateau_of
 from onehead.aim.theory.order_parameters import Hats, Overlaps
 from onehead.aim.theory.output.averages import ProxCache
@@ -33,11 +30,9 @@ from onehead.errors import NotConverged, OutsideDomain, SolveError
 __all__ = [
     "COARSE_TOLERANCE",
     "FINE_ENOUGH",
-    "MAXIMUM_RULE_SHIFT",
     "VISIBLE_SWITCH_MASS",
     "Solution",
     "initial_guesses",
-    "no_solution_error",
     "plateau_guess",
     "solve",
 ]
@@ -48,13 +43,9 @@ BEFORE_NEWTON_TOLERANCE = 1e-2  # residual on the coarsest rule where a Newton s
 BEFORE_CORRECTION_TOLERANCE = 1e-3  # and on the coarsest lattice where a correction follows
 FINE_ENOUGH = 5e-5  # relative error of q and m at which no finer rule is tried: about as much in the test error
 VISIBLE_SWITCH_MASS = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
-MAXIMUM_RULE_SHIFT = 2.5  # of a coordinate between rules; a larger one means another solution, not a quadrature error
 MAXIMUM_RELATIVE_ERROR = 1.0  # of q or m, beyond which there is nothing to report
-WIDE_LOGITS = 10.0  # standard deviation of label logits beyond which labels are nearly one-hot
-SMALL_DECAY = 0.1  # share of the weight decay at which the map vanishes
 SKIPPED_ERROR = 1.9  # error of a lattice over that wanted, beyond which the finest lattice follows at once
 LEVEL_GAIN = 5.0  # least factor between the error of the coarsest lattice and that of the next one
-CLOSE = 1e-2  # change of the coordinates within which derivatives and proximal points stay good
 JUMPING_LEVELS = (3, 4)  # where points jump between minima, errors fall slowly with the number of nodes
 LAST_TRACKED_LEVEL = 3  # where minima compete the theory is approximate, and the finest rule not worth its cost
 
@@ -200,7 +191,7 @@ def _refine_rules(
         coordinates = project(problem, coordinates + linearisation.newton_step)
         secants = secants_of(linearisation.step)
     elif is_coarse_solution and output.branch == "label":
-        correction = _correction(problem, alpha, coordinates, levels[0])
+        correction = correct_coarse_solution(problem, alpha, coordinates, levels[0])
         if correction is not None and (is_close := correction.size < CLOSE):
             linearisation, secants = correction.linearisation, secants_of(correction.linearisation.step)
             coordinates = project(problem, coordinates + correction.shift)
@@ -211,7 +202,7 @@ def _refine_rules(
     while levels:
         level = levels.pop(0)
         try:
-            iterate = _solve_at_level(
+            iterate = solve_at_level(
                 problem, alpha, coordinates, level, secants, is_close=is_close, linearisation=linearisation
             )
         except SolveError:
@@ -220,7 +211,7 @@ def _refine_rules(
             levels, omitted = omitted, []  # without them, the coarser rule has a solution with its error estimate
             continue
         evaluations += iterate.evaluations
-        is_close = is_close and _distance(iterate.coordinates, where) < CLOSE
+        is_close = is_close and distance(iterate.coordinates, where) < CLOSE
         if linearisation is None or not (sampled or is_close):
             linearisation = linearise(problem, alpha, iterate.coordinates)
         estimate = estimate_errors(problem, iterate, linearisation)
@@ -264,47 +255,10 @@ def _refine_rules(
             and estimate.relative > SKIPPED_ERROR * fine_enough
         ):
             levels, omitted = levels[-1:], levels[:-1]
-        elif first and jumping and not (accuracy or sampled):
+        elif first and jumping and level < JUMPING_LEVELS[0] and not (accuracy or sampled):
             levels, omitted = list(JUMPING_LEVELS), levels
     assert solution is not None
     return solution
-
-
-class _Correction(NamedTuple):
-    """Shift of a solution on the coarsest lattice towards that on the next one, to first order.
-
-    ``coarse_error`` is the part of the shift of the overlaps that is due to the rules, ``switch_mass`` the share of
-    samples with a lower minimum than the one near the label.
-    """
-
-    linearisation: Linearisation
-    shift: Vector
-    coarse_error: float
-    switch_mass: float
-
-    @property
-    def size(self) -> float:
-        """Largest change of a coordinate."""
-        return float(np.max(np.abs(self.shift)))
-
-
-def _correction(problem: StateEvolution, alpha: float, coordinates: Vector, level: int) -> _Correction | None:
-    """Return the correction of a solution on the coarsest lattice by one evaluation on a finer one; None where that
-    fails.
-    """
-    try:
-        linearisation = linearise(problem, alpha, coordinates)
-        gap = state_evolution_step(problem, alpha, coordinates, level)[1].coordinates - coordinates
-    except SolveError:
-        return None
-    shift, by_rule = linearisation.response @ gap, linearisation.response @ (gap - linearisation.gap)
-    overlaps = problem.zero.at(coordinates)
-    error = float(np.max(np.abs(by_rule[: len(overlaps.value_coordinates)])))
-    return _Correction(linearisation, shift, error, problem.output.switch_mass(*overlaps.state, level=0))
-
-
-def _distance(one: Vector, other: Vector) -> float:
-    return float(np.max(np.abs(one - other)))
 
 
 def _refuse_large_error(problem: StateEvolution, alpha: float, iterate: Iterate) -> None:
@@ -362,78 +316,6 @@ def _solve_coarsely(
         return continue_in_sigma(problem, alpha, 0), (), 0
     except SolveError as failure:
         raise no_solution_error(problem, alpha, failure) from failure
-
-
-def _solve_at_level(
-    problem: StateEvolution,
-    alpha: float,
-    coordinates: Vector,
-    level: int,
-    secants: Secants,
-    *,
-    is_close: bool = False,
-    linearisation: Linearisation | None = None,
-) -> Iterate:
-    """Solve on one rule: at fixed α, else at fixed Sigma with every prox kept in its minimum and α or λ as the
-    unknown.
-
-    Where the coordinates are close to the solution, proximal points start from those of the last evaluation; where the
-    ``linearisation`` has the slopes of averages over sampled points, these are extrapolated.
-    """
-    output = problem.output
-    has_slopes = output.geometry.sampled and linearisation is not None and linearisation.averages is not None
-    if has_slopes and (output.single_minimum or output.convex_at(*problem.zero.at(coordinates).sigmas)):
-        with suppress(SolveError):
-            return solve_with_linear_averages(problem, alpha, coordinates, level, linearisation)
-    if is_close:
-        with suppress(SolveError):
-            cache = ProxCache(track_minimum=False, reuse_points=True)
-            near = solve_at_alpha(problem, alpha, coordinates, level, secants=secants, cache=cache)
-            if _distance(near.coordinates, coordinates) < CLOSE:
-                return near
-    routes: list[Callable[[], Iterate]] = [lambda: solve_at_alpha(problem, alpha, coordinates, level, secants=secants)]
-    if can_fix_sigma(problem):
-        routes.append(lambda: refine(problem, alpha, coordinates, level))
-    else:
-        tracking = ProxCache(track_minimum=True)
-        routes.append(lambda: solve_at_alpha(problem, alpha, coordinates, level, cache=tracking))
-    if can_continue_in_decay(problem):
-        routes.append(lambda: refine(problem, alpha, coordinates, level, by_decay=True))
-    failure: SolveError = NotConverged("the equations have several solutions far apart.")
-    for route in routes:
-        try:
-            found = route()
-        except NegativeOverlap:
-            raise
-        except SolveError as error:
-            failure = error
-            continue
-        if _distance(found.coordinates, coordinates) < MAXIMUM_RULE_SHIFT:
-            return found
-    raise no_solution_error(problem, alpha, failure) from failure
-
-
-def no_solution_error(problem: StateEvolution, alpha: float, failure: SolveError) -> NotConverged:
-    """Return the error that a user gets when every route has failed, with the cause that applies."""
-    deviation = float(np.sqrt(problem.label_power))
-    causes, advice = [], "move alpha or weight_decay"
-    if deviation > WIDE_LOGITS:
-        causes.append(
-            f"label logits of standard deviation {deviation:.3g} make labels nearly one-hot, which the quadrature "
-            "rules do not resolve"
-        )
-        advice = "lower beta0 or the power of the target"
-    if problem.noise > 0.0 and problem.decay < SMALL_DECAY * largest_decay(problem, alpha):
-        causes.append(
-            "with noisy labels and so little weight decay the output layer has many competing minima, and the theory "
-            "breaks down"
-        )
-        advice = "raise weight_decay or move alpha"
-    why = f": {'; '.join(causes)}" if causes else ""
-    return NotConverged(
-        f"no solution found at alpha = {alpha:.6g} ({str(failure).rstrip('.')}){why}; {advice}.",
-        residual=failure.residual,
-    )
 
 
 def initial_guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator[Vector]:

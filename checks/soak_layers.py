@@ -50,7 +50,7 @@ def draw_layer(seed: int, number: int) -> Problem:
     infinite = survivors and rng.random() < 0.3
     size = abs(sharing)
     regions = {
-        "half": "aim, several heads",
+        "half": "aim",
         "verb": "aim.survivors" if survivors else "aim.predict",
         "parameterisation": learner["param"],
         "target": task["target"]["class"],

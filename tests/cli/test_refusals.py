@@ -150,3 +150,9 @@ def test_a_wrong_argument_is_refused_in_one_line(refused, row):
 )  # fmt: skip
 def test_a_limit_that_does_not_exist_is_refused_in_one_line(refused, flags, sentence):
     assert refused("aim", "predict", "--alpha", "0.2", *flags.split(), code=1).startswith(sentence)
+
+
+@pytest.mark.parametrize("batch", ["same", "one-pass"])
+def test_a_batch_ratio_without_fresh_batches_is_refused(refused, batch):
+    line = refused("sparse", "descend", "--alpha", 2, "--steps", 2, "--batch", batch, "--batch-ratio", 0.5)
+    assert line.startswith("onehead: --batch-ratio must be left out unless batch is fresh")

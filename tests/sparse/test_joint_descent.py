@@ -286,6 +286,8 @@ def test_progress_is_reported_after_every_step():
         ({"steps": 201}, "steps"),
         ({"batch": "other"}, "batch"),
         ({"batch_ratio": 0.0}, "batch_ratio"),
+        ({"batch_ratio": 0.25}, "batch_ratio"),
+        ({"batch_ratio": 0.25, "batch": "one-pass"}, "batch_ratio"),
         ({"schedule": [(1.0, 2.0)]}, "schedule"),
         ({"schedule": [(1.0, -2.0, 1.0)]}, "schedule"),
         ({"schedule": "fast"}, "schedule"),

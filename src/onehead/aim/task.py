@@ -265,7 +265,8 @@ class Task(Problem):
                 "heads",
                 self.heads,
                 "1 unless attention is cross, labels are soft, and there is no mask, no unasked share and no token "
-                "spectrum; the theory of several heads covers these (train averages the attention of averaged_heads)",
+                "spectrum; the theory of several heads covers these (--averaged-heads, heads of Variant, trains a head "
+                "whose attention is the average of several)",
             )
         if self.sharing < -MAX_SHARING / (self.heads - 1):
             lowest = -MAX_SHARING / (self.heads - 1)

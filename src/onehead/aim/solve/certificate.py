@@ -33,6 +33,7 @@ from onehead.results import Certificate, Kind, Result
 
 __all__ = [
     "ACCURACY",
+    "COARSE_RULE",
     "NARROW",
     "UNSTABLE",
     "AimCertificate",
@@ -49,6 +50,7 @@ MAXIMUM_RESIDUAL = 1e-5  # of the equations, which are solved to 3e-7
 MAXIMUM_STEIN_GAP = 0.03  # of the two forms of Sigmahat; the coarsest rules of sampled points leave about 0.01
 MAXIMUM_TRAIN_LOSS_GAP = 1e-5  # of the two forms of the training loss, which agree to 1e-8 at a solution
 BRANCH_TOLERANCE = 1e-2  # residual of solutions on the coarsest rule that only tell branches apart and are starts
+COARSE_RULE = "rounding or a quadrature rule that is too coarse; the numbers may be off by more than stated"
 UNSTABLE = "the replicon is not below one: the solution is unstable and the numbers approximate"
 NARROW = (
     "the learner is narrower than the rank it would choose; the theory of this case is a heuristic, and its gap to "
@@ -309,14 +311,13 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
 
 def _out_of_range(residual: float, train_loss_gap: float, stein_gap: float) -> list[str]:
     """Return a warning for every figure that is larger than at a solution."""
-    causes = "rounding or a quadrature rule that is too coarse; the numbers may be off by more than stated"
     warnings = []
     if not residual <= MAXIMUM_RESIDUAL:
         warnings.append(f"the residual of the equations is {residual:.1e}; the numbers may be off by more than stated")
     if not train_loss_gap <= MAXIMUM_TRAIN_LOSS_GAP:
-        warnings.append(f"the two forms of the training loss differ by {train_loss_gap:.1e}, relative: {causes}")
+        warnings.append(f"the two forms of the training loss differ by {train_loss_gap:.1e}, relative: {COARSE_RULE}")
     if not abs(stein_gap) <= MAXIMUM_STEIN_GAP:
-        warnings.append(f"the two forms of Sigmahat differ by {abs(stein_gap):.1e}, relative: {causes}")
+        warnings.append(f"the two forms of Sigmahat differ by {abs(stein_gap):.1e}, relative: {COARSE_RULE}")
     return warnings
 
 

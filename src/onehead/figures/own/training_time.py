@@ -3,6 +3,7 @@
 import numpy as np
 
 from onehead.aim import Learner, Task, gradient_descent, predict, training_time
+from onehead.aim.verbs.training_time import relaxation_of
 from onehead.figures.data_source import DataSource
 from onehead.figures.registry import Drawing
 from onehead.plot.style import GREY, finish_panel, panels, theory_line, training_marks
@@ -16,6 +17,7 @@ CUTS = (1e-2, 1e-4, 1e-6)
 def draw(source: DataSource) -> Drawing:
     """Draw singular values by rank at three times, and the share above three cuts against time."""
     point = predict(TASK, LEARNER, ALPHA)
+    relaxation = relaxation_of(point, START)
     grid = np.geomspace(0.3, 12.0, source.pick(25, 60))
     laws = {time: training_time(point, time, start=START) for time in TIMES}
     dim = source.pick(30, 60)
@@ -37,7 +39,7 @@ def draw(source: DataSource) -> Drawing:
     left.axvline(point.rank, color=GREY, lw=0.8, ls="--", label="rank of the minimum")
     finish_panel(left, "share of singular values above", "singular value", "no break at any time", log="y")
     for k, cut in enumerate(CUTS):
-        above = [training_time(point, time, start=START, cut=cut).rank_above for time in grid]
+        above = [relaxation.share_above(time, cut) for time in grid]
         theory_line(right, grid, above, f"above {cut:g}", k)
         source.add(f"theory, cut {cut:g}", time=grid.tolist(), rank_above=above)
         if run is not None:

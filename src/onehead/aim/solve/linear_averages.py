@@ -6,6 +6,8 @@ therefore solved without another one, for averages that move along these slopes.
 solution until the slopes no longer matter.
 """
 
+from typing import cast
+
 import numpy as np
 
 from onehead.aim.solve.error_estimate import Linearisation
@@ -44,7 +46,8 @@ def solve_with_linear_averages(
     share, last = FIRST_SHARE, np.inf
     for evaluation in range(1, MAXIMUM_EVALUATIONS + 1):
         state = _state(problem, coordinates)
-        averages = output.averages(*state, level=level, detail=2 if evaluation > 1 else 1, cache=cache)
+        found = output.averages(*state, level=level, detail=2 if evaluation > 1 else 1, cache=cache)
+        averages = cast(Averages, found)  # slopes are known of these alone
         parts = cache.parts
         centre = coordinates
 

@@ -96,10 +96,11 @@ def solve_at_level(
     ``linearisation`` has the slopes of averages over sampled points, these are extrapolated.
     """
     output = problem.output
-    has_slopes = output.geometry.sampled and linearisation is not None and linearisation.averages is not None
-    if has_slopes and (output.single_minimum or output.convex_at(*problem.zero.at(coordinates).sigmas)):
-        with suppress(SolveError):
-            return solve_with_linear_averages(problem, alpha, coordinates, level, linearisation)
+    if output.geometry.sampled and linearisation is not None and linearisation.averages is not None:
+        smooth = output.single_minimum or output.convex_at(*problem.zero.at(coordinates).sigmas)
+        if smooth:
+            with suppress(SolveError):
+                return solve_with_linear_averages(problem, alpha, coordinates, level, linearisation)
     if is_close:
         with suppress(SolveError):
             cache = ProxCache(track_minimum=False, reuse_points=True)

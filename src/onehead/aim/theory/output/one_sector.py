@@ -132,14 +132,6 @@ class OneSectorOutput(GaussianOutput):
         """Whether hard labels of a block are summed over; with control variates they are tilted towards or sampled."""
         return not self._uses_controls(block)
 
-    def _label_choices(self) -> list[int]:
-        """Number of proximal points per node of every block: one per kind of label, or per label where all are summed
-        over.
-        """
-        kinds = super()._label_choices()
-        blocks = zip(kinds, self.geometry.blocks, strict=True)
-        return [b.label_kinds if self.loss.hard and self._independent_columns(b) else k for k, b in blocks]
-
     def _label_draws(self, block: Block) -> int:
         """Number of hard labels that are sampled with every node of a block whose rows share logits (L7.2)."""
         return block.row_count if self.loss.hard else 0

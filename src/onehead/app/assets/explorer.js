@@ -4,6 +4,7 @@
   const $ = (id) => document.getElementById(id);
   const K = oneheadKnobs, machine = oneheadMachine;
   const DELAYS = { report: 180, picture: 260 }; // milliseconds without a change before the expensive questions are asked
+  const PLAY_MILLISECONDS = 15000, LONGEST_STRIDE = 10; // of the whole slider; in positions of the slider
   let settings, state, file = "", upload = null, playing = null, polling = null, draftRequested = false, draftPending = false, timers = [];
   let shownFormula = "", lastDrawn = null, lastAttention = null, lastHeads = null;
   // counters: number of the last question, and of the last one that was drawn, reported and drawn exactly; read by tests
@@ -241,14 +242,17 @@
       ask();
       return;
     }
-    const name = settings.views[K.view].plays, k = settings.knobs[name], stride = 2;
-    let at = K.position(name);
+    const name = settings.views[K.view].plays, k = settings.knobs[name];
+    let at = K.position(name), last = performance.now();
     if (at >= k.steps - 1) at = 0;
     $("play").textContent = "❚❚ Pause";
     $("play").setAttribute("aria-pressed", "true");
     const advance = () => {
       if (progress.drawn === progress.asked) {
-        at += stride;
+        // a slow machine makes longer steps, so that the whole slider takes about the same time everywhere
+        const now = performance.now(), stride = (k.steps * (now - last)) / PLAY_MILLISECONDS;
+        at += Math.round(Math.min(LONGEST_STRIDE, Math.max(2, stride)));
+        last = now;
         if (at > k.steps) {
           stopPlaying();
           ask();
@@ -264,6 +268,7 @@
   // a page without an address shows α growing once; whatever the reader touches stops it
   function startByItself() {
     K.set({ kappa0: 0.2, weight_decay: 0.3, alpha: 0.02 }); // features emerge one after another
+    $("story").hidden = false; // its place is kept free, so that the picture does not move
     const wait = () => {
       if (touched) return;
       if (progress.drawn === progress.asked && oneheadDrawing.current) play();

@@ -4,8 +4,9 @@
   const $ = (id) => document.getElementById(id);
   const K = oneheadKnobs, machine = oneheadMachine;
   const DELAYS = { report: 180, picture: 260 }; // milliseconds without a change before the expensive questions are asked
+  const DRAFT_PATIENCE = 1000; // milliseconds after which another draft is asked for beside one that is under way
   const PLAY_MILLISECONDS = 15000, LONGEST_STRIDE = 10; // of the whole slider; in positions of the slider
-  let settings, state, file = "", upload = null, playing = null, polling = null, draftRequested = false, draftPending = false, timers = [];
+  let settings, state, file = "", upload = null, playing = null, polling = null, draftsUnderWay = 0, draftBegun = null, draftPending = null, timers = [];
   let shownFormula = "", lastDrawn = null, lastAttention = null, lastHeads = null;
   // counters: number of the last question, and of the last one that was drawn, reported and drawn exactly; read by tests
   const progress = { asked: 0, drawn: 0, reported: 0, exact: 0, trained: null, machine: () => machine.present(state, Date.now()) };
@@ -46,18 +47,26 @@
     askDraft(first);
   }
 
-  // one draft at a time: while one is under way, only the newest question is asked after it
+  // one draft at a time: while one is under way, only the newest question is asked after it; or beside it, if it takes long, as where
+  // the code of a kind of head is being compiled
   async function askDraft(first) {
-    if (draftRequested) {
-      draftPending = true;
+    const late = draftBegun !== null && Date.now() - draftBegun >= DRAFT_PATIENCE;
+    if (draftsUnderWay >= (late ? 2 : 1)) {
+      clearTimeout(draftPending);
+      draftPending = setTimeout(() => {
+        draftPending = null;
+        askDraft();
+      }, DRAFT_PATIENCE);
       return;
     }
     const asked = state.key, n = progress.asked;
-    draftRequested = true;
+    draftsUnderWay += 1;
+    draftBegun = Date.now();
     const answer = await oneheadNetwork.ask("draw", asked, first ? { first: true } : {});
-    draftRequested = false;
-    if (draftPending) {
-      draftPending = false;
+    draftsUnderWay -= 1;
+    if (draftPending !== null) {
+      clearTimeout(draftPending);
+      draftPending = null;
       askDraft();
     }
     if (!answer || asked !== state.key) return;

@@ -127,7 +127,7 @@
     $("about").textContent = about;
     $("formula").setAttribute("aria-label", "Formula: " + formula.replace(/\\role\{\w+\}/g, ""));
     showFormula(formula);
-    const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].rare && !name.startsWith("train")
+    const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].panels.length && !settings.knobs[name].rare && !name.startsWith("train")
       && (!settings.recorded || K.ownStops(name) || settings.recorded.solver.includes(K.view) && settings.recorded.solverKnobs.includes(name)));
     $("symbols").replaceChildren(...named.map(symbolButton));
     document.querySelectorAll("nav a").forEach((a) => {

@@ -189,14 +189,16 @@ CUT = """() => {
 @pytest.mark.parametrize("width", [768, 1024, 1280])
 def test_a_projected_page_fits_and_keeps_its_tours(page, address, width):
     page.set_viewport_size({"width": width, "height": 800})
-    for query in ("view=curve", QUICK):
+    for query in ("view=curve", "view=spectrum", QUICK):
         visit(page, address, query)
         if not page.evaluate("document.body.classList.contains('projector')"):
             page.click("#projector")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert page.is_visible("[data-tour='0']")
         assert page.evaluate(CUT) == []
-        assert page.locator("#picture").bounding_box()["width"] > 0.55 * width
+        box = page.locator("#picture").bounding_box()
+        assert box["width"] > 0.55 * width
+        assert width < 1280 or box["y"] + box["height"] <= 800  # the legend too is on the screen
 
 
 def test_a_slow_draft_does_not_hold_up_another_view(page, address):
@@ -250,6 +252,28 @@ def test_reset_removes_sentences_about_training(page, address):
     page.evaluate("document.getElementById('training-message').textContent = 'Trained 3 heads.'")
     page.click("#reset")
     assert page.inner_text("#training-message") == ""
+
+
+def test_a_page_opened_later_does_not_speak_of_earlier_training(page, address):
+    """The last job of the server may belong to another head."""
+    page.route(
+        "**/ask/train",
+        lambda route: route.fulfill(
+            json={"key": "", "running": False, "done": 3, "total": 3, "sentence": "Training finished; 3 runs stored."}
+        ),
+    )
+    visit(page, address, "view=curve")
+    until(page, "onehead.trained")
+    assert page.inner_text("#training-message") == ""
+
+
+def test_the_tools_have_one_row_on_a_phone(browser, address):
+    with quiet_page(browser, address, viewport={"width": 390, "height": 844}) as page:
+        visit(page, address, QUICK)
+        tops = page.evaluate(
+            "[...document.querySelectorAll('.tools > *')].filter((e) => e.offsetParent && !e.classList.contains('quiet')).map((e) => e.offsetTop)"
+        )
+        assert max(tops) - min(tops) < 10
 
 
 def test_a_slow_first_draft_says_why(page, address):

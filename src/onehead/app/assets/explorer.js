@@ -153,7 +153,7 @@
 
   // the height of the text above the picture, from which the style sheet computes the height of the picture
   function measureLead() {
-    const height = document.querySelector(".lead").offsetHeight + ($("drop").hidden ? 0 : $("drop").offsetHeight);
+    const height = [document.querySelector(".lead"), $("drop"), $("play-row")].reduce((sum, e) => sum + e.offsetHeight, 0); // hidden ones have none
     document.documentElement.style.setProperty("--lead", height + 12 + "px");
   }
 
@@ -227,7 +227,8 @@
     $("trained").max = answer.total || 1;
     $("trained").value = answer.done;
     $("job-message").textContent = raceText(answer);
-    $("training-message").textContent = running ? "" : answer.sentence || "";
+    const other = command === "status" && !before; // a job that ended before this page was opened, perhaps of another head
+    $("training-message").textContent = running || (other && !answer.stored) ? "" : answer.sentence || "";
     const was = before || (answer.stored ? { done: 0, running: running } : answer);
     if (answer.done !== was.done || running !== was.running) askExact(progress.exact === progress.asked ? "picture" : "report");
     clearTimeout(polling);
@@ -438,7 +439,7 @@
       oneheadStory.tell(K.view === "head" && (playing || !$("story").hidden) ? oneheadDrawing.current.figure : null);
       if (e.detail.key === state.key) progress.drawn = progress.asked;
     });
-    new ResizeObserver(measureLead).observe(document.querySelector(".lead"));
+    for (const above of [document.querySelector(".lead"), $("drop"), $("play-row")]) new ResizeObserver(measureLead).observe(above);
     setInterval(() => dispatch({ kind: "tick" }), 500); // update the seconds of solving
   }
 

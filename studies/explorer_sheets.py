@@ -15,10 +15,14 @@ from playwright.sync_api import sync_playwright
 from tests.support.explorer import CHROMIUM, FLAGS, running_server, until
 
 # name -> width, height, columns of the sheet, width of one screenshot on it
-SIZES = {"wide": (1280, 860, 3, 520), "narrow": (390, 1100, 9, 170), "projected": (1280, 800, 3, 520)}
+SIZES = {"wide": (1280, 860, 3, 520), "narrow": (390, 1100, 6, 260), "projected": (1280, 800, 3, 520)}
+HARD = "view=sparse&sparse_panel=hard-phase&length=300&strength=8&alpha0=0.0125&alpha1=0.0125"
+JOINT = "view=sparse&sparse_panel=descent&eta_b=3&ridge=0.1&ridge_query=0.03"
+HEADS = "view=curve&attention=cross&aim_heads=2&sharing=0.5&weight_decay=0.1&alpha=1&alpha_from=0.1&alpha_to=8"
+FADING = "view=time&weight_decay=0.3&alpha=1"
 PAGES = (
-    "view=head", "view=curve", "view=spectrum", "view=decay", "view=map", "view=scaling", "view=sparse",
-    "view=sparse&sparse_panel=hard-phase&length=300&strength=8&alpha0=0.0125&alpha1=0.0125", "view=checkpoint",
+    "view=head", "view=curve", HEADS, "view=spectrum", FADING, "view=decay", "view=map", "view=scaling",
+    "view=sparse", JOINT, HARD, "view=checkpoint",
 )  # fmt: skip
 SINGLE = {  # single screenshots of the documentation: query, theme, width
     "head-light": ("view=head", "light", 1280),
@@ -28,7 +32,8 @@ SINGLE = {  # single screenshots of the documentation: query, theme, width
     "map-light": ("view=map", "light", 1280),
     "phase-dark": ("view=scaling&scaling_panel=phase", "dark", 1280),
     "sparse-light": ("view=sparse", "light", 1280),
-    "hard-light": (PAGES[7], "light", 1280),
+    "hard-light": (HARD, "light", 1280),
+    "joint-light": (JOINT, "light", 1280),
     "checkpoint-dark": ("view=checkpoint&layer=1&head=1", "dark", 1280),
     "narrow": ("view=curve", "light", 390),
     "training-light": ("view=curve&train_dim=40&train_points=5&train_seeds=3", "light", 1280),

@@ -11,10 +11,11 @@ from tests.support.explorer import DRAWN, EXACT, until, visit
 
 from onehead import sparse
 from onehead.app import VIEWS, read_state
-from onehead.app.drawing import format_value
+from onehead.app.drawing import alt_text, format_value
 from onehead.app.presets import JOINT
 from onehead.app.recording import ALPHAS, knob_run
 from onehead.app.tours import TOURS
+from onehead.app.views import joint
 
 VIEW = VIEWS["sparse"]
 PLAN = sparse.Protocol(beta=1.0, eta_b=3.0, ridge=0.1, ridge_query=0.03)
@@ -86,6 +87,17 @@ def test_five_ways_are_those_of_the_library():
     }
     assert numbers == {name: format_value(value) for name, value in expected.items()}
     assert all(value > expected["Best possible"] for name, value in expected.items() if name != "Best possible")
+
+
+def test_the_alternative_text_gives_the_error_of_every_way(monkeypatch):
+    state = state_of("protocols")
+    ways = [joint.Way(name, 0.01 * (i + 1), 0.9) for i, name in enumerate(joint.MARKS)]
+    monkeypatch.setattr(joint, "_ways", lambda _: ways)
+    monkeypatch.setattr(joint, "_best_error", lambda *_: (0.005, ""))
+    picture = VIEWS["sparse"].picture(state)
+    text = alt_text(picture.figure, picture.caption)
+    assert "two steps, data split: 0.01. two steps, all data: 0.02." in text
+    assert "best possible (known model): 0.005." in text
 
 
 def test_a_way_without_an_answer_is_left_out_and_says_why():

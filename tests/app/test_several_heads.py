@@ -119,7 +119,8 @@ def test_several_heads_are_trained_as_the_library_trains_them(tmp_path):
     store = tmp_path / "runs.sqlite"
     sweep("aim.train", axes, fixed=fixed, seeds=1, store=store)
     (point,) = Trainer(store).trained_points(state)
-    assert point.mean["test_error"] == trained.test_error
+    # the same run; the optimiser ends within its tolerance, from another number of starts
+    assert point.mean["test_error"] == pytest.approx(trained.test_error, rel=1e-5)
 
 
 def test_the_story_tells_what_the_library_says():

@@ -1,5 +1,7 @@
 """The draft solver of pages without a server (assets/solver.js), compared with the library, and a page that uses it."""
 
+import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +86,47 @@ def test_drafts_agree_with_the_library(solver, seed):
     assert found["test_error"] == pytest.approx(exact.test_error, rel=1e-2, abs=5e-4), values
     assert found["rank"] == pytest.approx(exact.rank, rel=1e-2, abs=2e-3), values
     assert found["train_loss"] == pytest.approx(exact.train_loss, rel=1e-2, abs=1e-4), values
+
+
+# both rules at one point, as the page compares them
+COMPARED = """(values) => {
+  const problem = oneheadSolver.problem(values);
+  if (oneheadSolver.tooSharp(problem)) return "too sharp";
+  const path = [values.alpha];
+  while (path[0] < 4) path.unshift(1.5 * path[0]);
+  const found = oneheadSolver.curve(problem, path, "fine").find((point) => point.alpha === values.alpha);
+  if (!found) return "not found";
+  const other = oneheadSolver.solve(problem, values.alpha, found.coordinates, "draft");
+  return [found.test_error, other ? Math.abs(other.test_error / found.test_error - 1) : 1];
+}"""
+
+
+@pytest.mark.nightly
+def test_over_the_whole_sliders_drafts_agree_or_are_marked(solver):
+    """Random values over the whole range of every slider: within 1 %, or the two rules differ, or a sentence."""
+    outcomes = Counter()
+    for seed in range(120):
+        rng = np.random.default_rng([45, seed])
+        values = random_values(seed)
+        for name in ("alpha", "kappa0", "noise", "weight_decay", "beta", "beta0", "width", "unasked"):
+            low, high, _, log = KNOBS[name].slider
+            drawn = np.exp(rng.uniform(np.log(low), np.log(high))) if log else rng.uniform(low, high)
+            if name in ("alpha", "kappa0", "noise", "weight_decay") or rng.random() < 0.4:
+                values[name] = float(f"{drawn:.4g}")
+        if values["attention"] == "tied" and values["mask"] == "causal":
+            values["unasked"] = 0.0  # not solved in the page
+        found = solver.evaluate(COMPARED, values)
+        if isinstance(found, str) or found[1] > 1e-2:
+            outcomes["marked"] += 1
+            continue
+        try:
+            with without_approximation_warnings():
+                exact = aim.predict(*problem_of(values), values["alpha"])
+        except OneheadError:
+            continue
+        assert found[0] == pytest.approx(exact.test_error, rel=1e-2, abs=5e-4), values
+        outcomes["agree"] += 1
+    assert outcomes["agree"] > 3 * outcomes["marked"], outcomes
 
 
 def test_queries_with_a_mean_agree_with_the_library(solver):
@@ -173,6 +216,18 @@ def test_every_solved_view_is_drawn_for_settings_that_are_not_recorded(static_pa
     exact = aim.predict(*problem_of(values), values["alpha"])
     shown = float(page.locator('td[data-number="Test error"]').inner_text())
     assert shown == pytest.approx(exact.test_error, rel=1e-2)
+
+
+def test_drafts_with_a_larger_error_say_so(static_page):
+    """Where the solutions of two quadrature rules differ by more than 1 %, badge and caption give the difference."""
+    page, address = static_page
+    page.goto(f"{address}?view=curve&alpha=0.396&kappa0=0.1637&noise=2.997&weight_decay=0.01425&alpha_from=0.3")
+    until(page, SOLVED)
+    assert re.search(r"quadrature rules, which differ by [12](\.\d)? %", page.inner_text("#badge"))
+    assert re.search(r"Two quadrature rules differ by up to \d(\.\d)? %\.", page.inner_text("#caption"))
+    page.goto(f"{address}?view=curve&beta0=5")
+    until(page, "onehead.machine().refusal")
+    assert "The labels are too sharp for the quadrature rule of this page" in page.inner_text("#badge")
 
 
 def test_recorded_settings_stay_exact_and_sliders_move_between_them(static_page):

@@ -363,6 +363,7 @@ shown_code = pytest.mark.parametrize(
         ({"view": "spectrum", "attention": "self", "mask": "strict", "alpha": "2"}, "Zero singular values", "zero_mass"),
         ({"view": "sparse", "strength": "4.5", "sparse_loss": "square"}, "Test error, attention", "test_error"),
         ({"view": "sparse", "sparse_panel": "alignment", "alpha0": "2"}, "Cosine of the query", "cos_query"),
+        ({"view": "sparse", "sparse_panel": "hard-phase", "alpha0": "0.5", "alpha1": "1.5"}, "Best possible", "test_error"),
         ({"view": "scaling", "samples": "20000", "dim": "60"}, "Excess error", "excess_error"),
     ],
 )  # fmt: skip

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from tests.support.refusals import refusal
 
-from onehead.errors import NotConverged
-from onehead.sparse import Protocol, Task, bayes, joint, predict, train
+from onehead.errors import NotConverged, SolveError
+from onehead.sparse import Protocol, Task, bayes, compare, draw, joint, predict, train
 from onehead.sparse.losses import LOSSES
 from onehead.sparse.solve import joint_minimum as solver
 from onehead.sparse.theory.joint.joint_minimum import JointMinimum, JointPoint, _invert
+from onehead.sparse.training.minimise import _objective
+from onehead.sparse.verbs import joint as module
 
 STRONG = Task(length=10, signal_tokens=1, strength=5.0, positive_rate=0.5)
 PLAN = Protocol(alpha0=1.0, alpha1=1.0, beta=1.0, ridge=0.1, ridge_query=0.1)
@@ -118,11 +121,118 @@ def test_small_ridges_have_several_minima():
     assert "several minima" in found.certificate.warnings[0]
 
 
-def test_equations_that_do_not_converge_give_no_prediction(monkeypatch):
-    monkeypatch.setattr(solver, "MAX_SWEEPS", 3)
-    with pytest.raises(NotConverged, match="several minima compete") as caught:
-        joint(STRONG, PLAN, log2_points=4)
+def test_minimum_at_small_ridges_is_that_of_an_independent_implementation():
+    """Neither stable nor unique: the numbers are good to a few percent there, and the kind says so."""
+    found = joint(STRONG, PLAN.changed(ridge=0.01, ridge_query=0.01), log2_points=8)
+    assert found.certificate.kind == "heuristic"
+    figures = (1.066, 2.166, 1.411, 2.422, -5.14, 0.0177, 0.0570, 0.0431)
+    names = ("overlap_query", "overlap_readout", "norm_query", "norm_readout", "bias", "train_loss", "objective")
+    for name, expected in zip((*names, "test_error"), figures, strict=True):
+        assert getattr(found, name) == pytest.approx(expected, rel=0.05), name
+
+
+# A weak signal in a long sequence and a large ridge of the readout: the query stays small, or finds the signal.
+TRANSITION = Task(length=27, strength=4.85, positive_rate=0.219)
+
+
+def _coexistence(ridge_query):
+    return Protocol(alpha0=0.79, alpha1=0.79, beta=1.0, ridge=2.05, ridge_query=ridge_query, loss="square")
+
+
+def test_two_stable_minima_are_both_found_and_training_reaches_either():
+    found = joint(TRANSITION, _coexistence(0.4), log2_points=6)
+    assert (found.certificate.kind, found.reached_from) == ("claim", "the signal")
+    (other,) = found.other_solutions
+    assert found.trained is other
+    assert other.reached_from == "small weights"
+    assert other.objective > found.objective
+    assert "another minimum is reached from small weights" in found.certificate.warnings[0]
+    assert found.to_dict()["other_solutions"][0]["cos_query"] == other.cos_query
+    dim, plan = 200, _coexistence(0.4)
+    for start, expected in ((0.0, other.cos_query), (0.6, found.cos_query)):
+        sample = draw(TRANSITION, 1, samples=round(1.58 * dim), dim=dim)
+        # the query has length 0.04 and 0.6; cosines of a run of this dimension vary by about 0.05
+        q = _descend_to_minimum(sample, plan, start * sample.signal)
+        assert abs(q @ sample.signal / np.linalg.norm(q) - expected) < 0.15
+        assert (np.linalg.norm(q) > 0.3) == (start > 0.0)
+
+
+def _descend_to_minimum(sample, plan, query):
+    """Query at the minimum that L-BFGS reaches from a given query."""
+    dim = len(query)
+
+    def value_and_gradient(x):
+        value, *gradients = _objective(sample.label, sample.tokens, plan, x[:dim], x[dim:-1], x[-1])
+        return value, np.concatenate([np.atleast_1d(part) for part in gradients])
+
+    start = np.concatenate([query, 0.4 * query, [0.0]]) + 1e-3 * np.sin(np.arange(2 * dim + 1))
+    return minimize(value_and_gradient, start, jac=True, method="L-BFGS-B").x[:dim]
+
+
+def test_a_saddle_between_two_minima_is_no_solution():
+    """At a larger ridge the aligned minimum is gone; the equations still have a saddle at an overlap of 0.34."""
+    equations = JointMinimum(TRANSITION, LOSSES["square"], 6, [0])
+    problem = solver.RidgeProblem(1.58, 0.48, 2.05)
+    near_saddle = JointPoint(
+        np.array([0.334, 0.138]), np.diag([0.018, 0.0053]), np.array([[1.3, 0.1], [0.1, 0.31]]), -0.64
+    )
+    with pytest.raises(SolveError):
+        solver.solve_joint_minimum(equations, problem, near_saddle)
+    equations.fields = None
+    (only,) = solver.find_minima(equations, problem)
+    assert only.point.overlap[0] < 0.05
+
+
+def test_a_minimum_that_direct_iteration_misses_is_continued_from_larger_ridges():
+    task = Task(length=6, signal_tokens=1, strength=3.97, positive_rate=0.47)
+    problem = solver.RidgeProblem(0.5, 0.0119, 0.00339)
+    equations = JointMinimum(task, LOSSES["logistic"], 5, [0])
+    found = solver._continue(equations, problem)
+    assert found.residual < solver.TOLERANCE
+    again = solver.solve_joint_minimum(equations, problem, found.point)
+    assert not again.differs(found)
+    assert again.evaluations == 1
+
+
+def test_equations_that_do_not_converge_say_how_far_they_were_followed(monkeypatch):
+    monkeypatch.setattr(solver, "MAX_EVALUATIONS", 3)
+    with pytest.raises(NotConverged, match="was not found") as caught:
+        joint(Task(length=3), PLAN, log2_points=4)
     assert caught.value.residual > solver.TOLERANCE
+    last = solver.solve_joint_minimum
+
+    def stops(equations, problem, start, name=""):
+        if problem.ridge < 0.3:
+            raise NotConverged("stopped", residual=1.0)
+        monkeypatch.setattr(solver, "MAX_EVALUATIONS", 120)
+        return last(equations, problem, start, name)
+
+    monkeypatch.setattr(solver, "solve_joint_minimum", stops)
+    with pytest.raises(NotConverged, match=r"down to ridge_query = 0\.3.*, ridge = 0\.3.*it is stable"):
+        joint(Task(length=3), PLAN, log2_points=4)
+
+
+def test_a_set_of_points_without_a_solution_is_replaced(monkeypatch):
+    """A sample that lies where one of its two inner minima ends has infinite derivatives."""
+    solve = module.solve_from_neighbour
+
+    def fails_on_the_second_set(equations, problem, near):
+        if equations.seed == [1]:
+            raise NotConverged("stopped", residual=1e-3)
+        return solve(equations, problem, near)
+
+    monkeypatch.setattr(module, "solve_from_neighbour", fails_on_the_second_set)
+    found = joint(Task(length=3), PLAN, log2_points=5)
+    assert found.certificate.kind == "heuristic"
+    assert "replaced by another" in found.certificate.warnings[-1]
+
+
+def test_training_is_compared_with_the_joint_minimum():
+    task = Task(length=3)
+    table = compare(task, PLAN, dims=[40], trials=2, mode="joint")
+    expected = joint(task, PLAN)
+    assert table.to_rows()[0]["train_loss_theory"] == expected.train_loss
+    assert refusal(compare, STRONG, PLAN.changed(ridge_query=0.0), dims=[40], mode="joint").name == "ridge_query"
 
 
 def test_best_possible_learner_is_better():

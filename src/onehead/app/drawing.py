@@ -277,6 +277,8 @@ def _describe_trace(trace: Figure) -> str:
     if not pairs:
         return f"{name}: nothing to draw"
     (x0, y0), (x1, y1) = pairs[0], pairs[-1]
+    if isinstance(y0, str):  # rows with names in the place of a vertical axis
+        return f"{name}: {format_value(x0)}"
     if len(pairs) == 1:
         return f"{name}: {format_value(y0)} at {format_value(x0)}"
     low, high = min(y for _, y in pairs), max(y for _, y in pairs)

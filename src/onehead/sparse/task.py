@@ -203,7 +203,7 @@ class Protocol(Problem):
         ge=0.0,
         slider=Slider(0.0, 1.0, 0.01),
         since="3.0",
-        verbs=("descend", "joint", "train"),
+        verbs=("descend", "joint", "train", "compare"),
     )
     reuse: bool = parameter(
         False,
@@ -260,6 +260,10 @@ class Sample(NamedTuple):
     label: Array
     tokens: Array
     signal: Array
+
+    def __repr__(self) -> str:
+        count, length, dim = self.tokens.shape
+        return f"Sample({count} sequences, L = {length}, d = {dim})"
 
 
 @checked(

@@ -9,6 +9,11 @@
   const DRAFT_MILLISECONDS = 600; // of one curve; points not reached by then are left out
   const DENSITY_POINTS = 120; // per bulk
   const MEANING = "Computed in this page with a small quadrature rule, within about 1 %. onehead app gives five digits and a certificate.";
+  const RULES_DIFFER = "Computed in this page with two small quadrature rules, which differ by {} % here. onehead app gives five digits and a certificate.";
+  const ONE_RULE = "Computed in this page; only the finer of its two quadrature rules has a solution here, so it may be off by several per cent.";
+  const CURVE_DIFFERS = " Two quadrature rules differ by up to {} %.";
+  const TOLERATED = 0.01; // difference of the rules up to which a draft is not marked
+  const TOO_SHARP = "The labels are too sharp for the quadrature rule of this page; onehead app solves these values. Lower β₀, the target width, the noise or the share of the mean.";
   const NOT_FOUND = "No draft was found here; onehead app solves these values.";
   let settings, recent = null, latest = ""; // points of the last curve, and the question asked last
 
@@ -65,6 +70,22 @@
     return points.find((point) => point.alpha === alpha) || null;
   }
 
+  const percent = (share) => Number((100 * share).toPrecision(2)).toString();
+
+  // largest relative difference of the test errors of two curves, at the sample ratios that they share
+  function largestDifference(points, others) {
+    const pairs = points.map((p) => [p, others.find((other) => Math.abs(Math.log(other.alpha / p.alpha)) < 1e-9)]).filter(([, other]) => other);
+    return Math.max(0, ...pairs.map(([p, other]) => Math.abs(other.test_error / p.test_error - 1)));
+  }
+
+  // what is known of the accuracy of a point: how far the solution on the coarser rule is from it
+  function meaning(problem, point) {
+    const other = oneheadSolver.solve(problem, point.alpha, point.coordinates, "draft");
+    if (!other) return ONE_RULE;
+    const off = Math.abs(other.test_error / point.test_error - 1);
+    return off > TOLERATED ? RULES_DIFFER.replace("{}", percent(off)) : MEANING;
+  }
+
   const kindOf = (problem) => [problem.tied, problem.paired, problem.loss, problem.param, problem.field > 0].join();
 
   // ---- figures: a recorded one with other values
@@ -93,10 +114,13 @@
     const old = recent && recent.kind === kindOf(problem) ? falling(recent.points) : null, quality = fine ? "fine" : "draft";
     const solved = async (own, count, start) => fine ? walk(own, spaced(from, to, count), quality, start, key)
       : oneheadSolver.curve(own, spaced(from, to, count), quality, { old: start, milliseconds: DRAFT_MILLISECONDS });
+    const before = recent && recent.key === key ? recent : null;
     const points = await solved(problem, fine ? FINE_POINTS : DRAFT_POINTS, old);
     if (!points) return null;
     if (!points.length) return { refused: NOT_FOUND };
-    if (points.length > 2) recent = { kind: kindOf(problem), points: points };
+    // the fine curve may be asked for again, without another draft before it
+    const off = !fine || !before ? 0 : before.off !== null ? before.off : largestDifference(points, before.points);
+    if (points.length > 2) recent = { kind: kindOf(problem), key: key, points: points, off: fine ? off : null };
     const x = points.map((p) => p.alpha), column = (name) => points.map((p) => p[name]), smooth = (own, on) => ({ line: Object.assign({}, own.line, { shape: on ? "spline" : "linear", smoothing: 0.6 }) });
     const put = (name, xs, ys, changes) => {
       const own = trace(template, name);
@@ -120,8 +144,9 @@
     Object.assign(layout.xaxis, { range: [Math.log10(from), Math.log10(to)], dtick: decades < 0.9 ? "D1" : decades < 2.6 ? "D2" : 1 });
     layout.yaxis.range = [0, 1.12 * top];
     const marks = Object.entries(oneheadSolver.thresholds(problem)).filter(([, a]) => a >= from && a <= to).sort((a, b) => a[1] - b[1]);
+    const differs = off > TOLERATED ? CURVE_DIFFERS.replace("{}", percent(off)) : "";
     verticalMarks(layout, marks.map(([name, a]) => [a, MARKS[name]]), alpha);
-    return { figure: { data: data, layout: layout }, caption: fine ? points.length + " points, computed in this page." : "Draft, computed in this page." };
+    return { figure: { data: data, layout: layout }, caption: (fine ? points.length + " points, computed in this page." : "Draft, computed in this page.") + differs };
   }
 
   async function decay(values, template, fine, key) {
@@ -254,9 +279,8 @@
 
   // ---- numbers and code
 
-  function numbers(view, values, quality) {
-    const problem = oneheadSolver.problem(values), point = pointAt(problem, Number(values.alpha), quality), plural = problem.tied ? "eigenvalues" : "singular values";
-    if (!point) return null;
+  function numbers(view, problem, point) {
+    const plural = problem.tied ? "eigenvalues" : "singular values";
     const rows = [["Test error", "", point.test_error, "on fresh samples with noisy labels"], ["Clean test error", "", point.test_error_clean, "on fresh samples with labels without noise"],
       ["Training loss", "", point.train_loss, "objective divided by d², at the minimum"], ["Rank", "", point.rank, "share of " + plural + " of S that are not zero"],
       ["Size", "q", point.q, "|S|²/d"], ["Overlap", "m", point.m, "Tr S'S*/d"]];
@@ -286,11 +310,13 @@
     const query = new URLSearchParams(key), view = query.get("view"), values = valuesOf(query), bad = wrong(view, values);
     latest = key;
     if (Object.keys(bad).length) return kind === "draw" ? { key: key, wrong: bad } : { key: key, refused: Object.values(bad)[0] };
-    if (oneheadSolver.problem(values) === null) return { key: key, refused: NOT_FOUND }; // a combination that is not solved here
+    const problem = oneheadSolver.problem(values);
+    if (problem === null) return { key: key, refused: NOT_FOUND }; // a combination that is not solved here
+    if (oneheadSolver.tooSharp(problem)) return { key: key, refused: TOO_SHARP };
     if (kind === "report") {
-      const rows = numbers(view, values, "fine");
+      const point = pointAt(problem, Number(values.alpha), "fine"), rows = point && numbers(view, problem, point);
       if (rows && view === "head") rows.push(...shareRow(head(values, templateOf(view, table), true, table.scene), values));
-      return rows ? { key: key, badge: ["draft", MEANING, []], numbers: rows } : { key: key, refused: NOT_FOUND };
+      return rows ? { key: key, badge: ["draft", meaning(problem, point), []], numbers: rows } : { key: key, refused: NOT_FOUND };
     }
     const template = templateOf(view, table), fine = kind !== "draw";
     const made = view === "curve" ? await curve(values, template, fine, key) : view === "decay" ? await decay(values, template, fine, key)
@@ -298,7 +324,8 @@
     if (!made) return { key: key, superseded: true };
     if (made.refused) return { key: key, refused: made.refused };
     // while α plays no report is asked for: the numbers come with the picture
-    if (!fine && settings.views[view].plays) made.numbers = (numbers(view, values, "draft") || []).concat(view === "head" ? shareRow(made, values) : []);
+    const now = !fine && settings.views[view].plays && pointAt(problem, Number(values.alpha), "draft");
+    if (now) made.numbers = numbers(view, problem, now).concat(view === "head" ? shareRow(made, values) : []);
     return Object.assign({ key: key, local: true, exact: fine, refusal: "", missing: "", empty: false, alt: made.caption }, made, code(view, values));
   }
 

@@ -7,7 +7,7 @@
   const PANEL_NODES = 32; // Gauss-Legendre nodes per panel of a spectral integral
   // lattices: largest spacing in standard deviations and in logits, and radius. In the plane for a row of two columns (U2.1); in four
   // dimensions for rows that share logits (2.5), coarser while a knob moves
-  const ROWS = { spacing: 0.35, logits: 0.7, radius: 6 };
+  const ROWS = { spacing: 0.35, logits: 0.7, radius: 6 }, JUMPS = { spacing: 0.1, logits: 0.1, radius: 6 }; // JUMPS: fine, where proximal points jump
   const RULES = { draft: { spacing: 0.85, logits: 2.4, radius: 4.6 }, fine: { spacing: 0.6, logits: 1.7, radius: 5.4 } };
   const WIDEST = { paired: 5.6, rows: 40 }; // standard deviation of a logit of the label up to which these lattices resolve it in a short time
   const SIGMA_MILLISECONDS = { draft: 300, fine: 1500 }; // of the slower route through Σ
@@ -66,8 +66,8 @@
   const rules = new Map();
   // nodes of a rule with label and free coordinates, (a1, a2, b1, b2) for two rows that share logits, (a, b) for one row; the wider the
   // logits of the label, with standard deviations `widths`, the closer the nodes
-  function rule(quality, widths) {
-    const paired = widths.length === 2, own = paired ? RULES[quality] : ROWS;
+  function rule(quality, widths, jumps) {
+    const paired = widths.length === 2, own = paired ? RULES[quality] : jumps && quality === "fine" ? JUMPS : ROWS;
     const close = (width) => Math.min(own.spacing, Number((own.logits / width).toPrecision(1)));
     const spacings = [...widths.map(close), ...widths.map((width) => close(FREE_SHARE * width))], name = own.radius + " " + spacings;
     if (!rules.has(name)) {
@@ -396,10 +396,12 @@
     point[0] = u;
   }
 
+  const hasSeveralMinima = (problem, sigma) => problem.loss === "squared" && sigma > SINGLE_MINIMUM_SIGMA;
+
   // averages at (q, m, Σ, c): E |e|², the traces of both forms, the loss; `kept` holds the proximal points between calls
   function averages(problem, quality, q, m, sigma, c, kept) {
-    const G = problem.field, Q = problem.noisy, loss = LOSSES[problem.loss], nodes = rule(quality, problem.widths), n = nodes.weights.length;
-    const warm = kept.nodes === nodes && (problem.loss !== "squared" || sigma < SINGLE_MINIMUM_SIGMA);
+    const G = problem.field, Q = problem.noisy, loss = LOSSES[problem.loss], jumps = hasSeveralMinima(problem, sigma);
+    const nodes = rule(quality, problem.widths, jumps), n = nodes.weights.length, warm = kept.nodes === nodes && !jumps;
     if (kept.nodes !== nodes) Object.assign(kept, { nodes: nodes, points: new Float64Array(2 * n) });
     const u = kept.points, out = { square: 0, pullT: 0, pullV: 0, trace: 0, response: 0, loss: 0, fieldTrace: 0, fieldResponse: 0 };
     if (problem.paired) {
@@ -458,7 +460,7 @@
   function hatsOf(problem, alpha, found, q, m, sigma, c) {
     const pull = problem.samplePull * alpha, Q = problem.noisy + (problem.paired ? 0 : problem.field), at = problem.paired ? 0 : problem.field;
     const own = q + c * c * at, overlap = m + c * at, determinant = Q * own - overlap * overlap;
-    const jumps = problem.loss === "squared" && sigma > SINGLE_MINIMUM_SIGMA && determinant > 1e-3 * Q * own && !(problem.paired && problem.field > 0);
+    const jumps = hasSeveralMinima(problem, sigma) && determinant > 1e-3 * Q * own && !(problem.paired && problem.field > 0);
     const hats = { q: (pull * found.square) / sigma ** 2 };
     if (jumps) {
       hats.m = (pull * (own * found.pullT - overlap * found.pullV)) / determinant;
@@ -612,9 +614,12 @@
     };
   }
 
+  // whether the labels are too sharp for the lattices
+  const tooSharp = (problem) => Math.max(...problem.widths) > (problem.paired ? WIDEST.paired : WIDEST.rows);
+
   // solve one point; `near` are coordinates to start from
   function solvePoint(problem, alpha, near, quality) {
-    if (Math.max(...problem.widths) > (problem.paired ? WIDEST.paired : WIDEST.rows)) return null;
+    if (tooSharp(problem)) return null;
     const origin = originHats(problem, alpha, quality);
     if (vanishes(problem, origin)) return zeroPoint(problem, alpha, origin);
     const kept = {}, step = stepOf(problem, alpha, quality, kept), project = projection(problem);
@@ -756,7 +761,7 @@
   const informative = (problem) => problem.rows;
 
   function thresholds(problem) {
-    if (Math.max(...problem.widths) > (problem.paired ? WIDEST.paired : WIDEST.rows)) return {};
+    if (tooSharp(problem)) return {};
     const J = informative(problem), found = {}, direct = 1 / (problem.unit * J), noiseless = problem.noisy === problem.power;
     const integrals = (s) => thresholdIntegrals(lawOf(problem, s), 0, problem.width);
     if (problem.param === "direct" || (!problem.tied && problem.width >= 1)) found.interpolation = direct;
@@ -807,6 +812,6 @@
   }
 
   root.oneheadSolver = {
-    problem: makeProblem, solve: solvePoint, chain: chain, curve: curve, law: lawOf, interpolated: interpolated, thresholds: thresholds, bestPossible: bestPossible,
+    problem: makeProblem, tooSharp: tooSharp, solve: solvePoint, chain: chain, curve: curve, law: lawOf, interpolated: interpolated, thresholds: thresholds, bestPossible: bestPossible,
   };
 })(typeof window === "undefined" ? globalThis : window);

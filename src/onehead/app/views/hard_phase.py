@@ -115,11 +115,11 @@ PANEL = Panel(
     draft=draft,
     report=report_from(lambda state: _bayes(state.sparse_task, state.protocol.alpha), *LINES),
     picture=picture,
-    code=code_snippets(
+    code=lambda state: code_snippets(
         "sparse",
         "best = oh.sparse.bayes(task, alpha=plan.alpha)\n"
         "print(best.test_error, best.test_error_amp, best.hard)\n"
         "print(best.information_threshold, best.algorithmic_threshold)",
-        "bayes --alpha {alpha0!r}",
-    ),
+        f"bayes --alpha {state.protocol.alpha!r}",  # of both stages
+    )(state),
 )

@@ -64,6 +64,18 @@ TUNED: tuple[Line, ...] = (
     ("Pooled, best ridge", "", "pooled_test_error", "test error"),
     ("Vectorised, best ridge", "", "vectorised_test_error", "test error"),
 )
+ALIGNMENT: tuple[Line, ...] = (
+    ("Cosine of the readout", "cos", "cos_readout", "after the first step"),
+    ("Norm of the query", "|q|", "norm_query", ""),
+    ("Norm of the readout", "|w|", "norm_readout", ""),
+    ("Misalignment", "C", "misalignment", "|cos| = 1 - C/α₀ at large α₀"),
+    ("Critical bias rate", "η_b", "critical_bias_rate", "at which the query changes sign, for small η_w"),
+)
+CAPACITIES: tuple[Line, ...] = (
+    ("Capacity, attention", "α₁", "attention", "readout samples divided by dimension"),
+    ("Capacity, pooled", "α", "pooled", "all samples divided by dimension"),
+    ("Capacity, vectorised", "α", "vectorised", "sequence length times pooled"),
+)
 
 Curves = dict[str, list[float]]
 Rows = list[dict[str, Any]]
@@ -324,12 +336,9 @@ PANELS = {
         report=report_from(
             lambda state: sparse.align(state.sparse_task, state.protocol),
             QUERY[0],
-            ("Cosine of the readout", "cos", "cos_readout", "after the first step"),
-            ("Norm of the query", "|q|", "norm_query", ""),
-            ("Norm of the readout", "|w|", "norm_readout", ""),
+            *ALIGNMENT[:3],
             QUERY[1],
-            ("Misalignment", "C", "misalignment", "|cos| = 1 - C/α₀ at large α₀"),
-            ("Critical bias rate", "η_b", "critical_bias_rate", "at which the query changes sign, for small η_w"),
+            *ALIGNMENT[3:],
         ),
         picture=_align_picture,
         code=code_snippets(
@@ -340,9 +349,7 @@ PANELS = {
         draft=_capacity_draft,
         report=report_from(
             lambda state: sparse.capacity(state.sparse_task, state.protocol),
-            ("Capacity, attention", "α₁", "attention", "readout samples divided by dimension"),
-            ("Capacity, pooled", "α", "pooled", "all samples divided by dimension"),
-            ("Capacity, vectorised", "α", "vectorised", "sequence length times pooled"),
+            *CAPACITIES,
             *QUERY,
         ),
         picture=_capacity_picture,

@@ -24,7 +24,7 @@ from onehead.cli.sparse.flags import (
     sparse_options,
     train_options,
 )
-from onehead.errors import InvalidArgument, SolveError
+from onehead.errors import InvalidArgument, OneheadError, SolveError
 from onehead.fields import parameters_of
 from onehead.problem import Accuracy
 from onehead.results import Result, plain
@@ -250,7 +250,7 @@ def train(cases: list[Case], seed: int, **flags: Any) -> CommandResult:
         if chosen.steps is not None:
             return sparse.descend(case.task, case.protocol, steps=chosen.steps).after(chosen.steps)
         if chosen.mode == "joint":
-            return sparse.joint(case.task, case.protocol)
+            return sparse.joint(case.task, case.protocol).trained
         return sparse.predict(case.task, case.protocol, model=chosen.model, test_length=chosen.test_length)
 
     def draw(runs: list[Any], x: list[float], axis: str) -> Any:
@@ -261,7 +261,9 @@ def train(cases: list[Case], seed: int, **flags: Any) -> CommandResult:
 
     solved = solve_cases(cases, run, f"training at d = {chosen.dim}", steps=chosen.trials)
     has_theory = chosen.mode != "joint" or chosen.test_length is None
-    theory = prediction_or_note(lambda: solve_cases(cases, predicted, "predicting"), SolveError) if has_theory else None
+    # the joint minimum covers less than training does: no ridge of zero, no hinge
+    failures = OneheadError if chosen.mode == "joint" else SolveError
+    theory = prediction_or_note(lambda: solve_cases(cases, predicted, "predicting"), failures) if has_theory else None
     theory = theory or []
     _add_predictions(solved, theory)
     columns: dict[str, str] = {}
@@ -362,8 +364,9 @@ def tune(
     With --protocol reuse: temperature and ridge. With --protocol descend: rates, ridges and the step at which to stop.
     """
     if procedure != "split":
-        if dim is not None:
-            raise InvalidArgument("--dim", dim, "left out unless --protocol is split")
+        for flag, value in (("--dim", dim), ("--accuracy", accuracy)):
+            if value is not None:
+                raise InvalidArgument(flag, value, "left out unless --protocol is split")
         return _tune_joint(case, alpha, procedure, bayes)
     from onehead.sparse.verbs.tune import GRID_POINTS, MAX_REFINEMENTS
 

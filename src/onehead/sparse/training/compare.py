@@ -10,14 +10,17 @@ from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.sparse.training.train import TrainingResult, train
 from onehead.sparse.verbs.bayes import Best
 from onehead.sparse.verbs.bayes import bayes as best_of
+from onehead.sparse.verbs.joint import JointTraining, OtherMinimum, joint
 from onehead.sparse.verbs.predict import Prediction, predict
 from onehead.validation import Seed, checked, integers, numbers, optional, seed_number, valid_seed
 
 __all__ = ["Comparison", "compare"]
 
+Theory = Prediction | JointTraining | OtherMinimum
+
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(TheoryComparison[Prediction, TrainingResult]):
+class Comparison(TheoryComparison[Theory, TrainingResult]):
     """Predictions and training runs at the same sample ratios; ``best`` holds Bayes-optimal learners if requested."""
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("best",)
@@ -114,6 +117,11 @@ def compare(
             progress=progress,
         )
 
+    def predicted(alpha: float) -> Theory:
+        if mode == "joint":
+            return joint(task, plan(alpha)).trained
+        return predict(task, plan(alpha), model=model, test_length=test_length)
+
     ratios = [protocol.alpha] if alphas is None else alphas
     best = (
         tuple(best_of(task, alpha) for alpha in ratios) if bayes else ()
@@ -123,7 +131,7 @@ def compare(
         dims,
         trials,
         repeats_name="trials",
-        predict=lambda alpha: predict(task, plan(alpha), model=model, test_length=test_length),
+        predict=predicted,
         measure=measured,
     )
     return Comparison(points=points, setting=f"{model} model, {mode} samples", task=task, protocol=protocol, best=best)

@@ -1,27 +1,41 @@
 """Where joint training ends: the minimum over query, readout and bias with a ridge on both (J25-J31)."""
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from onehead.errors import InvalidArgument
+from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.parallel import thread_map
 from onehead.numerics.replicate_error import error_from_replicates
-from onehead.results import Certificate
+from onehead.results import Certificate, Result
+from onehead.sparse.losses import Array
 from onehead.sparse.solve.descent import StepNumbers, joint_numbers
 from onehead.sparse.solve.joint_error import joint_test_error
-from onehead.sparse.solve.joint_minimum import JointSolution, solve_joint_minimum
+from onehead.sparse.solve.joint_minimum import (
+    SMALL_WEIGHTS,
+    JointSolution,
+    RidgeProblem,
+    distinct_minima,
+    find_minima,
+    solve_from_neighbour,
+)
 from onehead.sparse.task import PROBLEM, Answer, Protocol, Task
 from onehead.sparse.theory.joint.attention_forces import check_smooth
 from onehead.sparse.theory.joint.joint_minimum import JointMinimum
 from onehead.sparse.theory.joint.same_data import DescentState
 from onehead.validation import checked, integer
 
-__all__ = ["JointTraining", "joint"]
+__all__ = ["JointTraining", "OtherMinimum", "joint"]
+
+Found = TypeVar("Found")
 
 REPLICATES = 4  # independent point sets, each with a solution of its own
+SPARE_SETS = 3  # sets that are tried for each of them
 LOG2_POINTS = 9  # log2 of the points per class of each
+SEARCH_LOG2_POINTS = 6  # in the search for all solutions
 MAX_LENGTH = 200  # tokens; the certificate tries one start per token
 MAX_NUMBERS = 2**16  # upper limit of points times tokens of a replicate
 
@@ -34,12 +48,31 @@ class _Numbers(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OtherMinimum(Result):
+    """A solution of the equations whose objective is not the lowest.
+
+    ``reached_from`` names the start that leads to it: "small weights", "the signal", or "larger ridges", from which it
+    is continued.
+    """
+
+    objective: float
+    test_error: float
+    train_loss: float
+    cos_query: float
+    cos_readout: float
+    stability: float
+    reached_from: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class JointTraining(Answer):
     """Minimum of the mean loss + (ridge_query/2)|q|^2 + (ridge/2)|w|^2 over query, readout and bias, d -> infinity.
 
     ``stability`` is the spectral radius of the replicon map, below 1 where the solution is stable. ``switching`` is the
     share of samples whose inner minimum is not the lowest one found, 0 where the minimum is unique. Where one of them
     fails there are several minima and the numbers are approximate: the kind of truth is then "heuristic".
+    The equations are solved from several starts; ``other_solutions`` are those with a higher objective, and `trained`
+    is the one that training from zero weights reaches.
     """
 
     _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("test_error", "train_loss", "cos_query", "stability")
@@ -73,7 +106,14 @@ class JointTraining(Answer):
     bias: float
     stability: float
     switching: float
+    reached_from: str
+    other_solutions: tuple[OtherMinimum, ...]
     certificate: Certificate
+
+    @property
+    def trained(self) -> "JointTraining | OtherMinimum":
+        """The solution that training from zero weights reaches; it need not be the one with the lowest objective."""
+        return next((one for one in self.other_solutions if one.reached_from == SMALL_WEIGHTS), self)
 
 
 @checked(**PROBLEM, log2_points=integer(4))
@@ -93,15 +133,15 @@ def joint(task: Task, protocol: Protocol, *, log2_points: int = LOG2_POINTS) -> 
     Returns
     -------
     JointTraining
-        Errors, norms and cosines; the certificate has the kind "claim" where the solution is stable and unique, and
-        "heuristic" elsewhere.
+        Errors, norms and cosines of the solution with the lowest objective; the certificate has the kind "claim" where
+        it is stable and every sample has one minimum, and "heuristic" elsewhere.
 
     Raises
     ------
     InvalidArgument
         If an argument is out of range, a ridge is zero, or the loss has no continuous second derivative.
     SolveError
-        If the equations do not converge: several minima compete, and there is no prediction.
+        If the equations do not converge from any start, nor continued from larger ridges: there is no prediction.
 
     Examples
     --------
@@ -113,35 +153,77 @@ def joint(task: Task, protocol: Protocol, *, log2_points: int = LOG2_POINTS) -> 
     _check(task, protocol)
     affordable = int(np.log2(MAX_NUMBERS / task.length))
     points = min(int(log2_points), affordable)
-    unit = protocol.beta**2
+    problem = RidgeProblem(protocol.alpha, protocol.ridge_query / protocol.beta**2, protocol.ridge)
 
-    def solve(index: int, start: JointSolution | None = None) -> tuple[JointMinimum, JointSolution]:
-        equations = JointMinimum(task, protocol.loss, points, [index])
-        found = solve_joint_minimum(
-            equations,
-            alpha=protocol.alpha,
-            ridge_query=protocol.ridge_query / unit,
-            ridge=protocol.ridge,
-            start=None if start is None else start.point,
-        )
-        return equations, found
+    def sets(first: int) -> list[JointMinimum]:
+        """Independent sets of points; a set with a sample between two inner minima may have no solution."""
+        return [JointMinimum(task, protocol.loss, points, [first + k * REPLICATES]) for k in range(SPARE_SETS)]
 
-    equations, first = solve(0)
-    others = thread_map(lambda index: solve(index, first), range(1, REPLICATES), level="trajectory")
-    solved = [(equations, first), *others]
+    equations, (lowest, *others) = _first(lambda one: _all_minima(one, problem), sets(0))
+    solved = [
+        (equations, lowest),
+        *thread_map(
+            lambda index: _first(lambda one: solve_from_neighbour(one, problem, lowest), sets(index)),
+            range(1, REPLICATES),
+            level="trajectory",
+        ),
+    ]
+    replaced = any(one.seed[0] >= REPLICATES for one, _ in solved)
     rows = np.array([_numbers(task, protocol, found, index) for index, (_, found) in enumerate(solved)])
-    names = (*StepNumbers._fields, *_Numbers._fields)
-    means = dict(zip(names, rows.mean(axis=0).tolist(), strict=True))
-    errors = dict(zip(names, error_from_replicates(rows - rows.mean(axis=0)).tolist(), strict=True))
+    means = _named(rows.mean(axis=0))
+    errors = _named(error_from_replicates(rows - rows.mean(axis=0)))
     shares = thread_map(lambda pair: pair[0].switching_share(pair[1].point), solved, level="trajectory")
     switching = float(np.mean(shares))
+    other_solutions = tuple(_other(_named(_numbers(task, protocol, one, 0)), one.reached_from) for one in others)
     return JointTraining(
         task=task,
         protocol=protocol,
         **means,
         switching=switching,
-        certificate=_certificate(first, means["stability"], switching, errors),
+        reached_from=lowest.reached_from,
+        other_solutions=other_solutions,
+        certificate=_certificate(lowest, means, switching, errors, other_solutions, replaced=replaced),
     )
+
+
+def _first(solve: Callable[[JointMinimum], Found], sets: Sequence[JointMinimum]) -> tuple[JointMinimum, Found]:
+    """Return the first of some sets of points that has a solution, with it; the failure of the last one if none has."""
+    for equations in sets[:-1]:
+        with suppress(SolveError):
+            return equations, solve(equations)
+    return sets[-1], solve(sets[-1])
+
+
+def _all_minima(equations: JointMinimum, problem: RidgeProblem) -> tuple[JointSolution, ...]:
+    """Return all solutions found, the lowest objective first; they are searched on a small set of points."""
+    search = JointMinimum(
+        equations.task, equations.loss, min(SEARCH_LOG2_POINTS, equations.log2_points), equations.seed
+    )
+
+    found = []
+    for one in find_minima(search, problem):
+        equations.fields = None
+        with suppress(SolveError):  # a solution of the small set only
+            found.append(solve_from_neighbour(equations, problem, one))
+    if found:
+        return distinct_minima(sorted(found, key=_is_continued))
+    equations.fields = None
+    return find_minima(equations, problem)
+
+
+def _is_continued(solution: JointSolution) -> bool:
+    return solution.reached_from != SMALL_WEIGHTS
+
+
+def _named(row: Sequence[float] | Array) -> dict[str, float]:
+    """Return the numbers of a solution by name."""
+    return dict(zip((*StepNumbers._fields, *_Numbers._fields), np.asarray(row).tolist(), strict=True))
+
+
+def _other(numbers: dict[str, float], reached_from: str) -> OtherMinimum:
+    """Return a solution that is not the lowest."""
+    names = (field.name for field in fields(OtherMinimum) if field.name != "reached_from")
+    return OtherMinimum(reached_from=reached_from, **{name: numbers[name] for name in names})
 
 
 def _check(task: Task, protocol: Protocol) -> None:
@@ -165,19 +247,39 @@ def _numbers(task: Task, protocol: Protocol, found: JointSolution, seed: int) ->
     return (*numbers, numbers.train_loss + 0.5 * ridges, protocol.alpha * found.averages.stability)
 
 
-def _certificate(found: JointSolution, stability: float, switching: float, errors: dict[str, float]) -> Certificate:
+def _certificate(
+    found: JointSolution,
+    means: dict[str, float],
+    switching: float,
+    errors: dict[str, float],
+    others: tuple[OtherMinimum, ...],
+    *,
+    replaced: bool,
+) -> Certificate:
     """Return a certificate that says whether the minimum is stable and unique (J31)."""
-    unique = stability < 1.0 and switching == 0.0
-    warning = (
-        f"several minima (stability {stability:.3g}, switching {switching:.2g}): the numbers are approximate, and runs "
-        "from different starts end in different minima."
-    )
+    stability = means["stability"]
+    unique = stability < 1.0 and switching == 0.0 and not replaced
+    warnings = [
+        f"another minimum is reached from {one.reached_from}: objective {one.objective:.5g}, test error "
+        f"{one.test_error:.4g}; the lowest objective is {means['objective']:.5g}."
+        for one in others
+    ]
+    if not unique:
+        warnings.insert(
+            0,
+            f"several minima (stability {stability:.3g}, switching {switching:.2g}): the numbers are approximate, and "
+            "runs from different starts end in different minima.",
+        )
+    if replaced:
+        warnings.append(
+            "a set of points had no solution, because a sample lies between two minima; it was replaced by another."
+        )
     return Certificate(
         status="converged: stable" if unique else "converged, approximate: several minima",
         kind="claim" if unique else "heuristic",
         residual=found.residual,
         quadrature_error=errors["test_error"],
         errors=errors,
-        evaluations=found.sweeps,
-        warnings=() if unique else (warning,),
+        evaluations=found.evaluations,
+        warnings=tuple(warnings),
     )

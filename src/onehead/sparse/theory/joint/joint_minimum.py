@@ -6,7 +6,7 @@ take a number of operations that is linear in the length.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ MAX_INNER_STEPS = 60
 INNER_TOLERANCE = 1e-9  # largest gradient of the inner problem
 FIRST_DAMPING, DAMPING_FACTOR = 0.5, 4.0  # of the Levenberg steps, in units of V^-1
 RAISED_LOGIT = 3.0  # shift of one logit in the other starts of the inner problem
+ALL = slice(None)  # of the samples
 SAME_MINIMUM = 1e-6  # difference of the inner objective below which two minima are the same
 
 
@@ -159,40 +160,46 @@ class JointMinimum:
             lowest = np.minimum(lowest, self._minimise(z, start, inverse_v, point.bias)[1].objective)
         return float(self.weight @ (first > lowest + SAME_MINIMUM))
 
-    def _state(self, r: Array, z: Array, inverse_v: Array, bias: float) -> _Fields:
-        """Evaluate the inner objective l(y u(r)) + (r - z)' V^-1 (r - z)/2 of every sample."""
+    def _state(self, r: Array, z: Array, inverse_v: Array, bias: float, chosen: Any = ALL) -> _Fields:
+        """Evaluate the inner objective l(y u(r)) + (r - z)' V^-1 (r - z)/2 of the chosen samples."""
         att = softmax(r[:, :, 0])
         ubar = np.einsum("nl,nl->n", att, r[:, :, 1])
         logit = ubar + bias
-        value, h, c = slopes(self.loss, self.label, logit)
+        value, h, c = slopes(self.loss, self.label[chosen], logit)
         off = r - z
         penalty = 0.5 * np.einsum("nli,ij,nlj->n", off, inverse_v, off, optimize=True)
         return _Fields(value + penalty, att, r[:, :, 1] - ubar[:, None], h, c, value, logit)
 
-    def _minimise(self, z: Array, r: Array, inverse_v: Array, bias: float) -> tuple[Array, _Fields]:
-        """Minimise the inner objective of every sample by Levenberg's method, from the fields r (J25)."""
-        state = self._state(r, z, inverse_v, bias)
-        damping = np.zeros(len(z))
+    def _minimise(self, z: Array, start: Array, inverse_v: Array, bias: float) -> tuple[Array, _Fields]:
+        """Minimise the inner objective of every sample by Levenberg's method, from the fields ``start`` (J25)."""
+        fields = start.copy()
+        moving = np.arange(len(z))  # samples that are not at their minimum yet
+        r, at, damping = start, z, np.zeros(len(z))
+        state = self._state(r, at, inverse_v, bias)
         for _ in range(MAX_INNER_STEPS):
             p = np.stack([state.att * state.deviation, state.att], axis=2)
-            gradient = state.h[:, None, None] * p + (r - z) @ inverse_v
-            if np.max(np.abs(gradient)) < INNER_TOLERANCE:
+            gradient = state.h[:, None, None] * p + (r - at) @ inverse_v
+            more = np.max(np.abs(gradient), axis=(1, 2)) >= INNER_TOLERANCE
+            if not more.all():
+                moving, r, at, damping, gradient = (part[more] for part in (moving, r, at, damping, gradient))
+                state = _Fields(*(part[more] for part in state))
+            if not moving.size:
                 break
-            step = _invert(state, inverse_v, damping).apply(gradient)
-            trial = r - step
-            new = self._state(trial, z, inverse_v, bias)
+            trial = r - _invert(state, inverse_v, damping).apply(gradient)
+            new = self._state(trial, at, inverse_v, bias, moving)
             rounding = 1e-14 * (1.0 + np.abs(state.objective))
             better = new.objective <= state.objective + rounding
             damping = np.where(better, damping / DAMPING_FACTOR, np.maximum(DAMPING_FACTOR * damping, FIRST_DAMPING))
             damping[damping < 1e-3] = 0.0
             r = np.where(better[:, None, None], trial, r)
+            fields[moving] = r
             state = _Fields(
                 *(
                     np.where(better.reshape(-1, *[1] * (after.ndim - 1)), after, before)
                     for before, after in zip(state, new, strict=True)
                 )
             )
-        return r, state
+        return fields, self._state(fields, z, inverse_v, bias)
 
 
 def _inverse(matrix: Array) -> Array:

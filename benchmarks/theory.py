@@ -12,7 +12,7 @@ from onehead.sparse.theory.bayes import evidence_by_quadrature
 from onehead.sparse.theory.bayes_rule import bayes_error
 
 TASK = aim.Task()
-HALF, ONE, TWO, TEN, TWENTY = Budget(0.5), Budget(1.0), Budget(2.0), Budget(10.0), Budget(20.0)
+HALF, ONE, TWO, TEN, TWENTY, THIRTY = (Budget(limit) for limit in (0.5, 1.0, 2.0, 10.0, 20.0, 30.0))
 
 # (weight decay, alpha) -> test error on a lattice of 61,660 nodes, error about 1e-6 (10); our own
 # rules are coarser, so the distance to these digits is the error of the answer
@@ -132,6 +132,15 @@ _predicts(
     budget=TEN,
     repeats=3,
 )
+for _sharing in (0.5, 0.9):
+    _predicts(
+        f"two heads whose values overlap by {_sharing:g}, T = 2",
+        aim.Task(attention="cross", heads=2, sharing=_sharing),
+        aim.Learner(weight_decay=0.05),
+        1.0,
+        budget=THIRTY,
+        repeats=4,
+    )
 _predicts(
     "cross-attention, T = 2, hard labels",
     aim.Task(attention="cross", labels="hard"),

@@ -37,7 +37,7 @@ def problem(
     task = Task(tokens=tokens, **head)
     instance = Instance.draw(task, dim, count, np.random.SeedSequence(0), method=Method(dtype=dtype, test_samples=2))
     weights = Factorised(dim, dim) if task.tied else Untied(dim, dim)
-    loss = OutputLoss(loss="squared", columns=task.columns)
+    loss = OutputLoss(loss="squared", visible=task.visible)
     return task, instance, Objective(samples=instance.train, weights=weights, loss=loss, decay=0.01)
 
 

@@ -50,7 +50,7 @@ def draw_layer(seed: int, number: int) -> Problem:
     infinite = survivors and rng.random() < 0.3
     size = abs(sharing)
     regions = {
-        "half": "aim, several heads",
+        "half": "aim",
         "verb": "aim.survivors" if survivors else "aim.predict",
         "parameterisation": learner["param"],
         "target": task["target"]["class"],
@@ -115,7 +115,7 @@ def _of_prediction(point: aim.Prediction) -> Iterator[str]:
     cross = [point.q_cross, point.m_cross, point.head_error] if heads > 1 else []
     if not np.isfinite([*numbers, *cross, *(point.value_scale or ())]).all():
         yield "not a finite number"
-    sampled = "sampled maps replace it" in " ".join(point.certificate.warnings)
+    sampled = any("sampled maps of dimension" in text for text in point.certificate.warnings)
     if not sampled and point.certificate.residual > RESIDUAL:
         yield f"residual {point.certificate.residual:.1e}"
     if not -ROUNDING <= point.rank <= 1.0 + ROUNDING:

@@ -29,6 +29,7 @@ __all__ = [
     "log_uniform",
     "problem_of",
     "solve",
+    "task_of",
     "uniform",
 ]
 
@@ -270,12 +271,18 @@ def solve(problem: Problem) -> tuple[str, str]:
     return (_AIM if half == "aim" else _SPARSE)[name](*problem_of(problem), problem)
 
 
+def task_of(problem: Problem) -> Any:
+    """The task."""
+    task = {name: _build(value) for name, value in problem.task.items()}
+    return (aim if problem.verb.startswith("aim") else sparse).Task(**task)
+
+
 def problem_of(problem: Problem) -> tuple[Any, Any]:
     """Task and learner, or task and protocol."""
-    task = {name: _build(value) for name, value in problem.task.items()}
+    task = task_of(problem)
     if problem.verb.startswith("aim"):
-        return aim.Task(**task), aim.Learner(**problem.learner)
-    return sparse.Task(**task), sparse.Protocol(**problem.learner)
+        return task, aim.Learner(**problem.learner)
+    return task, sparse.Protocol(**problem.learner)
 
 
 def _first(*complaints: tuple[bool, str]) -> str:
@@ -428,13 +435,12 @@ def check_readout(point: sparse.Prediction) -> str:
     # no linear rule beats the best one; of attention only Bayes is known to be better, which costs a simulation
     floor = 0.0 if point.model == "attention" else linear_error(point.task.linear_snr, rate)
     weights = (point.query_weight or 0.0) ** 2 + point.signal_weight**2 + point.rest_norm**2
-    cost = point.train_loss + 0.5 * ridge * weights
+    # at an interpolation peak without a ridge the norm of the weights is infinite, and costs nothing
+    penalty = 0.5 * ridge * weights if ridge > 0.0 else 0.0
+    penalty_error = ridge * point.rest_norm * point.errors["rest_norm"] if ridge > 0.0 else 0.0
+    cost = point.train_loss + penalty
     constant = _constant_loss(str(point.protocol.loss), rate)
-    allowed = (
-        constant * (1.0 + 1e-6)
-        + 5.0 * point.errors["train_loss"]
-        + 5.0 * ridge * point.rest_norm * point.errors["rest_norm"]
-    )
+    allowed = constant * (1.0 + 1e-6) + 5.0 * point.errors["train_loss"] + 5.0 * penalty_error
     return _first(
         *_general(point),
         (not 0.0 <= point.test_error <= 1.0, f"test error {point.test_error!r}"),

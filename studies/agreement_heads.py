@@ -1,4 +1,4 @@
-"""Eighteen settings of untied, masked and hard-label heads and of power laws: training compared with the prediction.
+"""Twenty-one settings of untied, masked and hard-label heads and of power laws: training compared with the prediction.
 
 `python -m studies.agreement_heads [--store FILE] [--write]` trains the runs that the store lacks, prints the table and
 with ``--write`` puts it into docs/assets/agreement-heads.md. Every run is compared with the prediction for the singular
@@ -53,7 +53,7 @@ class Setting(NamedTuple):
         task, learner = self.task, self.learner
         parts = [
             task.attention,
-            {"none": "", "causal": "causal", "strict": "strictly causal"}[task.mask],
+            {"none": "", "causal": "causal", "strict": "strictly causal"}.get(task.mask, f"mask {task.mask}"),
             f"T = {task.tokens},",
             "hard labels" if task.labels == "hard" else str(learner.loss),
             "direct" if learner.param == "direct" else "",
@@ -69,6 +69,7 @@ def _task(attention: str, **parameters: Any) -> Task:
 
 
 HARD: dict[str, Any] = {"labels": "hard"}
+WINDOW, ONE_AFTER_ANOTHER = "1000/1100/0110/0011", "01100/01110/00011/10011/11000"
 CAUSAL: dict[str, Any] = {"mask": "causal"}
 ENTROPY: dict[str, Any] = {"loss": "cross-entropy"}
 
@@ -96,6 +97,9 @@ SETTINGS = (
     Setting(_task("tied", tokens=3, **CAUSAL, **HARD), Learner(weight_decay=0.05, **ENTROPY), 1.0, ONE_DIMENSION),
     Setting(Task(target=PowerLaw(gamma=0.75)), Learner(weight_decay=0.05), 1.0, SEVERAL_DIMENSIONS),
     Setting(Task(target=PowerLaw(gamma=1.25)), Learner(weight_decay=0.05), 1.0, ONE_DIMENSION),
+    Setting(_task("self", mask=WINDOW), Learner(weight_decay=0.05), 1.0, {60: 12}),
+    Setting(_task("self", mask=ONE_AFTER_ANOTHER, **HARD), Learner(weight_decay=0.1, **ENTROPY), 1.0, {60: 12}),
+    Setting(_task("cross", mask="1100/1100/1110/1111"), Learner(weight_decay=0.03, **ENTROPY), 0.6, {60: 12}),
 )
 
 

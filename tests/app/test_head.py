@@ -46,7 +46,7 @@ def test_the_sampled_head_has_the_test_error_of_the_theory(parameters, alpha):
     samples = Samples(task=point.task, target=found.target, count=3000, law=Tokens(), seed=np.random.SeedSequence(3))
     errors = []
     for chunk in samples:
-        guess = labels(S, chunk.tokens, point.learner.beta, None, keys=chunk.keys, columns=point.task.columns)
+        guess = labels(S, chunk.tokens, point.learner.beta, None, keys=chunk.keys, visible=point.task.visible)
         errors.append(np.sum((guess - chunk.labels) ** 2, axis=(1, 2)))
     errors = np.concatenate(errors)
     error = float(errors.std() / np.sqrt(errors.size))

@@ -49,6 +49,7 @@ def test_presets_are_allowed(preset):
         ),
         ({"alpha": "nan"}, "alpha", "Sample ratio α must be greater than 0 and at most 1,000,000 (you entered nan)."),
         ({"loss": "hinge"}, "loss", "Loss must be squared or cross-entropy (you entered hinge)."),
+        ({"mask": "100/110/011"}, "mask", "Mask must be none or causal or strict (you entered 100/110/011)."),
         (
             {"alpha_from": "2", "alpha_to": "1"},
             "alpha_to",

@@ -96,3 +96,52 @@ def test_a_text_file_without_numbers_is_refused(onehead, tmp_path):
     code, _, err = onehead("aim", "predict", "--alpha", 1, "--target", "atoms", "--atoms", file)
     assert code == 2
     assert "a .npy file of numbers, or a text file of numbers" in err
+
+
+@pytest.mark.parametrize("name", ["causal", "strict"])
+def test_the_matrix_of_a_named_mask_in_a_file_gives_its_numbers(onehead, tmp_path, name):
+    matrix = np.tri(4, k=-(name == "strict"), dtype=bool)
+    np.save(tmp_path / "mask.npy", matrix)
+    np.savetxt(tmp_path / "mask.csv", matrix, fmt="%d", delimiter=", ", header="rows attend to columns")
+    (tmp_path / "mask.txt").write_text(
+        "\ufeff" + "\n\n".join("".join("01"[int(seen)] for seen in row) for row in matrix)
+    )
+    command = ("aim", "predict", "--alpha", 1, "--attention", "cross", "--json")
+    expected = onehead(*command, "--mask", name, "--tokens", 4)
+    for file in ("mask.npy", "mask.csv", "mask.txt"):
+        assert onehead(*command, "--mask-file", tmp_path / file) == expected
+
+
+def test_a_mask_of_ones_own_in_the_shell(onehead, tmp_path):
+    file = tmp_path / "window.txt"
+    file.write_text("100\n110\n011")
+    flags = ("--attention", "self", "--mask-file", file, "--weight-decay", 0.05, "--json")
+    code, out, _ = onehead("aim", "predict", "--alpha", 1, *flags)
+    assert code == 0
+    found = json.loads(out)
+    assert (found["task"]["mask"], found["task"]["tokens"]) == ("100/110/011", 3)
+    assert found["test_error"] == predict(Task.read(found["task"]), Learner(weight_decay=0.05), 1.0).test_error
+    code, out, _ = onehead("aim", "train", "--alpha", 1, "--dim", 12, "--seeds", 1, *flags)
+    assert code == 0
+    assert json.loads(out)["task"]["mask"] == "100/110/011"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "part"),
+    [
+        ("110\n111\n011", (), "no two tokens attend to each other"),
+        ("100\n110", (), "a square matrix of zeros and ones"),
+        ("100\n120\n001", (), "a square matrix of zeros and ones"),
+        ("", (), "a square matrix of zeros and ones"),
+        ("10\n01", (), "two ones in a row"),
+        ("100\n110\n011", ("--tokens", 4), "left out, or 3, the size of the mask"),
+        ("100\n110\n011", ("--mask", "causal"), "give only one of --mask and --mask-file"),
+        ("1" * 10_000_001, (), "limit for such a file is 10,000,000"),
+    ],
+)
+def test_a_mask_without_a_theory_is_refused_in_one_line(refused, tmp_path, text, flags, part):
+    file = tmp_path / "mask.txt"
+    file.write_text(text)
+    line = refused("aim", "predict", "--alpha", 1, "--attention", "self", "--mask-file", file, *flags)
+    assert part in line
+    assert "--mask-file" in line or "--tokens" in line

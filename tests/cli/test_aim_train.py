@@ -90,3 +90,7 @@ def test_trained_heads_of_one_dimension_are_drawn_on_a_learning_curve(onehead, t
         assert onehead(*command, "--dims", dims).returncode == 0
         drawn[dims] = (tmp_path / "p.svg").read_text()
     assert "trained (d = 16, 2 seeds)" in drawn["16"] and "trained (d" not in drawn["16,20"]
+
+
+def test_several_heads_of_a_tied_task_name_what_averages_attention(refused):
+    assert "--averaged-heads" in refused("aim", "train", *SMALL, "--heads", 2)

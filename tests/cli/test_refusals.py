@@ -120,6 +120,9 @@ import pytest
         ("sparse train --trials 0 --json", "--trials must be"),
         ("sparse train --mode magic --json", "--mode must be"),
         ("sparse train --mode joint --model pooled --json", "--model must be"),
+        ("sparse train --mode joint --steps 5 --model pooled --json", "--model must be"),
+        ("sparse tune --protocol reuse --accuracy 0.01 --json", "--accuracy must be left out"),
+        ("sparse tune --protocol descend --dim 500 --json", "--dim must be left out"),
         ("sparse map --x eta-b=0,1 --json", "--y must be given"),
         ("sparse map --x colour=0,1 --y beta=1 --json", "--x must be"),
         ("sparse map --x eta-b --y beta=1 --json", "--x must be PARAMETER=RANGE"),
@@ -150,3 +153,9 @@ def test_a_wrong_argument_is_refused_in_one_line(refused, row):
 )  # fmt: skip
 def test_a_limit_that_does_not_exist_is_refused_in_one_line(refused, flags, sentence):
     assert refused("aim", "predict", "--alpha", "0.2", *flags.split(), code=1).startswith(sentence)
+
+
+@pytest.mark.parametrize("batch", ["same", "one-pass"])
+def test_a_batch_ratio_without_fresh_batches_is_refused(refused, batch):
+    line = refused("sparse", "descend", "--alpha", 2, "--steps", 2, "--batch", batch, "--batch-ratio", 0.5)
+    assert line.startswith("onehead: --batch-ratio must be left out unless batch is fresh")

@@ -12,6 +12,7 @@ BUDGETS = {
     "8 units": 1,  # a point with leading directions
     "10 units": 10,  # T = 3 to 8, power laws, the best weight decay, cross-attention with 64 tokens and hard labels
     "20 units": 2,  # T = 16, and causal self-attention with hard labels
+    "30 units": 2,  # two heads that share values
     "1 s": 2,
     "10 s": 4,
     "a fifth of Adam's time": 3,

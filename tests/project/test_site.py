@@ -24,6 +24,12 @@ FAULTS = """() => ({
     cut: innerWidth > 1000 && [...document.querySelectorAll('.katex-display')].some(e => e.scrollWidth > e.clientWidth + 1),
     wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
 })"""
+# thumbnails outside the window are loaded when they are scrolled to
+LOAD_IMAGES = """async () => {
+    const images = [...document.images];
+    images.forEach(e => { e.loading = 'eager'; });
+    await Promise.all(images.map(e => e.complete || new Promise(end => { e.onload = e.onerror = end; })));
+}"""
 SCREENS = {"desk": (1280, 860), "telephone": (390, 800)}
 NONE = {"formulas": [], "raw": [], "errors": [], "images": [], "cut": False, "wide": False}
 
@@ -41,6 +47,7 @@ def test_every_page_renders_without_network_access(page):
             page.set_viewport_size({"width": width, "height": height})
             if screen == "desk":
                 page.goto((SITE / name).as_uri())
+                page.evaluate(LOAD_IMAGES)
             if page.evaluate(FAULTS)["wide"]:
                 page.wait_for_timeout(1000.0)  # pictures are resized after the window
             if (found := page.evaluate(FAULTS)) != NONE:

@@ -3,8 +3,9 @@
 from collections import Counter
 
 import pytest
-from checks.soak import BEST, HEADS, run_one
+from checks.soak import BEST, HEADS, LAYERS, run_one
 from checks.soak_heads import draw_head
+from checks.soak_layers import draw_layer
 from checks.soak_problems import draw, problem_of
 
 
@@ -13,6 +14,7 @@ def test_every_random_problem_is_valid():
     for number in range(400):
         problem_of(draw(11, number))
         problem_of(draw_head(11, number))
+        problem_of(draw_layer(11, number))
 
 
 def test_every_kind_of_head_occurs():
@@ -38,8 +40,16 @@ def test_every_kind_of_head_occurs():
     assert shared
 
 
+@pytest.mark.slow
+def test_layers_of_random_heads_are_solved_or_refused_with_a_reason():
+    """Sampled maps, minima that compete, superfluous heads, and a zero map are among these."""
+    rows = [run_one(41931, number, LAYERS) for number in (0, 2, 8, 10, 13, 14)]
+    assert [row["end"] for row in rows] == ["solved", "solved", "refused", "solved", "solved", "solved"]
+    assert {row["status"] for row in rows} >= {"converged", "converged: sampled maps", "1 alive", "OutsideDomain"}
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize(("kind", "count"), [(None, 200), (HEADS, 30), (BEST, 30)])
+@pytest.mark.parametrize(("kind", "count"), [(None, 200), (HEADS, 30), (BEST, 30), (LAYERS, 30)])
 def test_random_problems_are_solved_or_refused_with_a_reason(kind, count):
     """The beginning of another list than that of `make soak`."""
     rows = [run_one(31, number, kind) for number in range(count)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from checks.soak_problems import check_readout
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.support.problems import log_uniform
 
@@ -38,6 +38,11 @@ protocols = st.builds(
 
 
 @given(task=tasks(), protocol=protocols, model=st.sampled_from(["attention", "pooled", "vectorised"]))
+@example(  # an interpolation peak without a ridge, where the norm of the weights is infinite
+    task=sparse.Task(length=1, strength=0.0),
+    protocol=sparse.Protocol(beta=0.0, eta_w=1.0, eta_b=0.0, loss="square", ridge=0.0),
+    model="attention",
+)
 @settings(max_examples=20)
 def test_every_readout_is_bounded(task, protocol, model):
     """Errors are probabilities, and no linear model beats the best linear rule."""

@@ -184,3 +184,7 @@ def test_plots_of_the_best_possible_learner():
     point = predict(Task(), Protocol(), model="pooled")
     axes = plot.error_curve({"pooled": ([2.0], [point])}, best=([2.0], [sparse.bayes(Task(), 2.0)]))
     assert "best possible (known model)" in axes.get_legend_handles_labels()[1]
+
+
+def test_a_sample_is_written_in_one_line():
+    assert repr(sparse.task.draw(Task(length=5), 0, samples=7, dim=3)) == "Sample(7 sequences, L = 5, d = 3)"

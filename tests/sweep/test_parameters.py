@@ -82,3 +82,15 @@ def test_a_new_field_of_a_learner_is_a_parameter_of_every_call(monkeypatch):
     finally:
         for module in modules[1:]:
             reload(module)
+
+
+def test_a_mask_of_ones_own_is_swept_as_text():
+    fixed = {"attention": "self", "alpha": 1.0}
+    own = CALLS["aim.predict"].prepare({**fixed, "mask": "100/110/011"})
+    named = CALLS["aim.predict"].prepare({**fixed, "mask": "100/110/111"})
+    assert (own.parameters["mask"], own.parameters["tokens"]) == ("100/110/011", 3)
+    assert (named.parameters["mask"], named.parameters["tokens"]) == ("causal", 3)
+    with pytest.raises(InvalidArgument, match="mask must be a square matrix"):
+        CALLS["aim.predict"].prepare({**fixed, "mask": "100/110"})
+    with pytest.raises(InvalidArgument, match="left out, or 3"):
+        CALLS["aim.predict"].prepare({**fixed, "mask": "100/110/011", "tokens": 4})

@@ -377,6 +377,7 @@ def test_a_layout_that_matches_nothing_says_so(tmp_path):
         (sections("visual.resblocks.{}.attn.in_proj_weight"), "torch"),
         (separate("net.{}.wq.weight", "net.{}.wk.weight"), "separate:net.{layer}.wq.weight:net.{layer}.wk.weight"),
         (query_and_key_value("n.{}.to_q.w", "n.{}.to_kv.w"), "query-kv:n.{layer}.to_q.w:n.{layer}.to_kv.w"),
+        (query_and_key_value("blocks.{}.q", "blocks.{}.kv"), "query-kv:blocks.{layer}.q:blocks.{layer}.kv"),
         (sections("b.{}.attn.to_qkv.weight"), "sections:b.{layer}.attn.to_qkv.weight"),
         (sections("b.{}.my_qkv", transposed=True), "sections-transposed:b.{layer}.my_qkv"),
     ],

@@ -2,6 +2,7 @@ from onehead.aim.kernels.losses import softmax as softmax
 from onehead.aim.losses import CrossEntropy as CrossEntropy
 from onehead.aim.losses import Loss as Loss
 from onehead.aim.losses import Squared as Squared
+from onehead.aim.mask import Mask as Mask
 from onehead.aim.targets import Atoms as Atoms
 from onehead.aim.targets import MarchenkoPastur as MarchenkoPastur
 from onehead.aim.targets import PowerLaw as PowerLaw

@@ -2,13 +2,17 @@
 
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny, model_validator
 
+from onehead.aim.mask import Mask, check_mask, matrix_of, mutual_pair, row_kinds
 from onehead.aim.targets import MarchenkoPastur, Product, Target, target_from_document
 from onehead.aim.token_spectrum import ISOTROPIC, check_spectrum, effective_share, spectrum_dimension
 from onehead.errors import InvalidArgument, WrongCall
 from onehead.fields import ZERO_PLUS, Slider, parameter
 from onehead.problem import Problem
+from onehead.sanitize import Unquoted
 
 __all__ = ["GAUSSIAN_KURTOSIS", "Learner", "Ratio", "Task", "check_alpha"]
 
@@ -48,6 +52,10 @@ class Task(Problem):
     With ``attention="cross"`` keys are other tokens than queries, h_ab = x_a' S y_b / sqrt d. The default target of an
     untied head is a `Product`; the eigenvalues of other targets are then read as singular values.
 
+    ``mask`` may be a square matrix of zeros and ones, which is kept as a `Mask`: row a attends to the columns at which
+    it is one, and ``tokens`` is their number. Cross-attention takes any matrix, other heads those in which no two
+    tokens attend to each other.
+
     Invalid values raise `onehead.errors.InvalidArgument`.
 
     Examples
@@ -76,10 +84,11 @@ class Task(Problem):
         "tokens (cross).",
         since="2.0",
     )
-    mask: Literal["none", "causal", "strict"] = parameter(
+    mask: Literal["none", "causal", "strict"] | Mask = parameter(
         "none",
         "",
         "Which tokens a token may attend to: all (none); itself and earlier ones (causal); only earlier ones (strict).",
+        allowed="none, causal or strict, or a square matrix of zeros and ones",
         since="2.0",
     )
     labels: Literal["soft", "hard"] = parameter(
@@ -192,6 +201,8 @@ class Task(Problem):
                     f"{name} is a parameter of the target: write Task(target={owner}({name}={data[name]!r}))."
                 )
         data = {**data, "target": Product()} if untied and data.get("target") is None else dict(data)
+        if data.get("mask") is not None:
+            _set_mask(data)
         target = target_from_document(data.get("target"))
         dim = target.dimension if isinstance(target, Target) else None
         for name in ("token_spectrum", "key_spectrum"):
@@ -205,7 +216,7 @@ class Task(Problem):
             raise InvalidArgument(
                 "target", self.target, "symmetric for a tied head; a product needs attention self or cross"
             )
-        if self.tokens > (largest := self._max_tokens):
+        if self.longest_row > (largest := self._max_tokens):
             kind = "a tied head without a mask" if self.tied else "self-attention that sees its own logit"
             unlimited = "any mask" if self.tied else "mask strict"
             raise InvalidArgument(
@@ -213,9 +224,18 @@ class Task(Problem):
                 self.tokens,
                 f"at most {largest} for {kind}; attention cross, or {unlimited}, takes {MAX_TOKENS}",
             )
-        if self.mask == "strict" and self.tokens < 3:
+        if self.longest_row < 2:
+            if isinstance(self.mask, Mask):
+                raise InvalidArgument("mask", self.mask, "a matrix with two ones in a row: a choice needs two columns")
             raise InvalidArgument(
                 "tokens", self.tokens, "an integer >= 3 with a strict mask: a choice needs two columns"
+            )
+        if isinstance(self.mask, Mask) and self.attention != "cross" and (pair := mutual_pair(self.mask)):
+            raise InvalidArgument(
+                "mask",
+                Unquoted("tokens {} and {}, which do".format(*pair)),
+                "a matrix in which no two tokens attend to each other, because their logits are not independent "
+                "(attention cross takes any matrix)",
             )
         if self.attention == "self" and self.key_spectrum != AS_QUERIES:
             raise InvalidArgument("key_spectrum", self.key_spectrum, "queries for self-attention, whose keys they are")
@@ -240,12 +260,13 @@ class Task(Problem):
                 )
             return self
         plain = self.attention == "cross" and self.mask == "none" and self.labels == "soft"
-        if not plain or self.unasked or not self.isotropic:
+        if not plain or not self.standard_tokens:
             raise InvalidArgument(
                 "heads",
                 self.heads,
                 "1 unless attention is cross, labels are soft, and there is no mask, no unasked share and no token "
-                "spectrum; the theory of several heads covers these (train averages the attention of averaged_heads)",
+                "spectrum; the theory of several heads covers these (--averaged-heads, heads of Variant, trains a head "
+                "whose attention is the average of several)",
             )
         if self.sharing < -MAX_SHARING / (self.heads - 1):
             lowest = -MAX_SHARING / (self.heads - 1)
@@ -262,7 +283,7 @@ class Task(Problem):
 
     @property
     def _max_tokens(self) -> int:
-        """Largest number of tokens that is solved for this kind of head."""
+        """Largest number of tokens, or of columns of a row, that is solved for this kind of head."""
         if self.rows_independent:
             return MAX_TOKENS
         if self.mask == "none":
@@ -283,20 +304,32 @@ class Task(Problem):
     def single_sector(self) -> bool:
         """Whether all logits depend on the map in the same way.
 
-        False for untied self-attention without a strict mask: the logit of a token with itself depends on the symmetric
-        part of the map only, so that the symmetric and the antisymmetric part are two sectors (U5).
+        False for untied self-attention of tokens that attend to themselves: the logit of a token with itself depends on
+        the symmetric part of the map only, so that the symmetric and the antisymmetric part are two sectors (U5).
         """
-        return self.attention != "self" or self.mask == "strict"
+        return self.attention != "self" or not self.own_logit
 
     @property
     def own_logit(self) -> bool:
         """Whether a token attends to itself; that logit depends on the kurtosis of the entries (P11)."""
+        if isinstance(self.mask, Mask):
+            return self.attention != "cross" and any(kind.own for kind in row_kinds(self.mask))
         return self.attention != "cross" and self.mask != "strict"
 
     @property
     def depends_on_kurtosis(self) -> bool:
         """Whether the tokens have a kurtosis other than 3 and the head depends on it."""
         return self.own_logit and self.kurtosis != GAUSSIAN_KURTOSIS
+
+    @property
+    def standard_tokens(self) -> bool:
+        """Whether the tokens have mean zero and the identity as their covariance."""
+        return not self.unasked and self.isotropic
+
+    @property
+    def own_field(self) -> bool:
+        """Whether the unasked logits have a covariance of their own: where a token attends to itself (D2.2)."""
+        return self.unasked > 0.0 and self.own_logit
 
     @property
     def gaussian_tokens(self) -> bool:
@@ -312,7 +345,7 @@ class Task(Problem):
     @property
     def bayes_known(self) -> bool:
         """Whether the Bayes-optimal learner is known: soft labels, one sector, Gaussian tokens (A.1, A.10)."""
-        unknown = self.depends_on_kurtosis or (self.unasked and self.own_logit) or not self.supported_by("bayes")
+        unknown = self.depends_on_kurtosis or self.own_field or not self.supported_by("bayes")
         return self.labels == "soft" and self.single_sector and not unknown
 
     @property
@@ -353,7 +386,7 @@ class Task(Problem):
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Number of columns that each row attends to; they are the first ones.
+        """Number of columns that each row attends to.
 
         Examples
         --------
@@ -362,8 +395,42 @@ class Task(Problem):
         """
         if self.mask == "none":
             return (self.tokens,) * self.tokens
+        if isinstance(self.mask, Mask):
+            return tuple(self.mask.matrix.sum(axis=1).tolist())
         own = int(self.mask == "causal")
         return tuple(row + own for row in range(self.tokens))
+
+    @property
+    def mask_name(self) -> str:
+        """Name of the mask: none, causal, strict or own."""
+        return "own" if isinstance(self.mask, Mask) else self.mask
+
+    @property
+    def longest_row(self) -> int:
+        """Largest number of columns that a row attends to."""
+        return max(self.columns) if isinstance(self.mask, Mask) else self.tokens - (self.mask == "strict")
+
+    @property
+    def visible(self) -> NDArray[np.bool_]:
+        """Matrix of the mask: entry (a, b) says whether token a attends to token b.
+
+        Examples
+        --------
+        >>> Task(attention="self", mask="100/110/011").visible.astype(int).tolist()
+        [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+        """
+        return matrix_of(self.mask, self.tokens)
+
+
+def _set_mask(data: dict[str, Any]) -> None:
+    """Replace a matrix by the mask that it is, which sets the number of tokens."""
+    given = data["mask"]
+    if isinstance(given, str) and not given[:1].isdigit():
+        return
+    size = Mask(given).tokens
+    if data.get("tokens", size) != size:
+        raise InvalidArgument("tokens", data["tokens"], f"left out, or {size}, the size of the mask")
+    data["mask"], data["tokens"] = check_mask(given), size
 
 
 def _target_with(name: str, untied: bool) -> str:

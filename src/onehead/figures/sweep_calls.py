@@ -26,6 +26,8 @@ __all__ = [
     "phase_row",
     "scaling_point",
     "separable_crossing",
+    "start_gap",
+    "surviving_heads",
     "trained_head",
 ]
 
@@ -199,6 +201,53 @@ def separable_crossing(parameters: Row, seed: int) -> Row:
         "status": "linear programming",
         "kind": "measurement",
     }
+
+
+def start_gap(parameters: Row, seed: int) -> Row:
+    """Return how much higher an objective random weights reach than weights close to the targets, for two heads (M6).
+
+    The overlap of their values may be any, up to one.
+    """
+    from onehead.aim.training.data import Samples, Tokens
+    from onehead.aim.training.instance import sample_count
+    from onehead.aim.training.layer import LayerLoss, draw_targets
+    from onehead.aim.training.objective import Objective
+    from onehead.aim.training.parametrisation import Untied
+    from onehead.numerics.minimise import lbfgs
+
+    task = aim.Task(attention="cross", heads=2, beta0=parameters["beta0"], noise=parameters["noise"])
+    dim, overlap, rng = parameters["dim"], parameters["overlap"], np.random.default_rng(seed)
+    targets, weights = draw_targets(task, dim, rng), Untied(dim, dim, heads=2)
+    samples = Samples(
+        task=task,
+        target=targets,
+        count=sample_count(parameters["alpha"], dim),
+        law=Tokens(),
+        seed=np.random.SeedSequence(seed),
+    )
+    loss = LayerLoss(value_gram=(1.0 - overlap) * np.eye(2) + overlap)
+    objective = Objective(samples=samples, weights=weights, loss=loss, decay=parameters["weight_decay"])
+    # half the target is close to the minimum, whose maps weight decay makes smaller
+    starts = weights.start(rng), weights.informed_start(0.5 * task.beta0 * targets, rng)
+    random, informed = (
+        lbfgs(objective, theta, tolerance=1e-4, max_iterations=3000, curvature=weights.curvature) for theta in starts
+    )
+    return {
+        "excess": random.value / informed.value - 1.0,
+        "train_loss": informed.value,
+        "status": random.status,
+        "kind": "measurement",
+    }
+
+
+def surviving_heads(parameters: Row, seed: int) -> Row:
+    """Return the smallest head over the largest one, map times values, after training from each start (M8)."""
+    task, learner, others = problem_from_parameters({**parameters, "attention": "cross", "values": "learnt"})
+    found = aim.train_survivors(task, learner, others["alpha"], dim=others["dim"], seed=seed)
+    sizes = {run.start: np.abs(run.scales) * run.trace_norms for run in found.trained}
+    shares = {start.replace(" ", "_"): float(size[-1] / size[0]) for start, size in sizes.items()}
+    best = found.trained[0]
+    return {**shares, "alive": best.alive, "objective": best.objective, "status": best.ended, "kind": "measurement"}
 
 
 def trained_head(parameters: Row, seed: int) -> Row:

@@ -329,7 +329,8 @@ def nondefault_settings(task: "Task") -> list[str]:
     """
     texts = {"attention": "{}", "mask": "{} mask", "labels": "{} labels"}
     defaults = {name: type(task).model_fields[name].default for name in texts}
-    return [text.format(value) for name, text in texts.items() if (value := getattr(task, name)) != defaults[name]]
+    values = {"attention": task.attention, "mask": task.mask_name, "labels": task.labels}
+    return [text.format(values[name]) for name, text in texts.items() if values[name] != defaults[name]]
 
 
 def cell_edges(centres: ArrayLike) -> NDArray[np.float64]:

@@ -261,6 +261,10 @@ class Sample(NamedTuple):
     tokens: Array
     signal: Array
 
+    def __repr__(self) -> str:
+        count, length, dim = self.tokens.shape
+        return f"Sample({count} sequences, L = {length}, d = {dim})"
+
 
 @checked(
     task=instance(Task, "Task()"),

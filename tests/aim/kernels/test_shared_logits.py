@@ -152,7 +152,7 @@ def test_the_field_answers_to_the_label_as_dense_matrices_do():
     assert np.all(work.definite == 1.0)
     assert np.allclose(work.p[: tokens * tokens, -1], p.ravel(), rtol=1e-13)
     M, found = np.zeros((4 * tokens * tokens, LANES)), np.zeros(LANES)
-    simd.invert(work.R, 2 * tokens, M)
+    simd.invert(work.R, tokens, True, M)
     x, z, spare = np.zeros((n, LANES)), np.zeros((n, LANES)), np.zeros((5, LANES))
     shared._add_field_responses(place, work.p, work.w, problem.y, work.inverse, M, x, z, spare, found)
     J, B, A = np.zeros((n, n)), np.zeros((n, n)), np.diag(1.0 / (sigma * variances))

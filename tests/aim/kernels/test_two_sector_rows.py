@@ -10,6 +10,7 @@ from onehead.aim.logits import geometry as shapes
 from onehead.aim.logits.blocks import PARTS
 from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.losses import CrossEntropy, Squared
+from onehead.aim.mask import Mask
 from onehead.aim.theory.output.sectors import SectorOutput
 
 Q = 1.25
@@ -93,7 +94,9 @@ def test_a_few_rows_are_as_good_as_all(name, monkeypatch):
     loss, state = LOSSES[name][0], (1.0, 0.9, 0.8, 0.75, 28.0, 30.0)
     few = channel(loss, "causal", 24)
     shapes.two_sector_geometry.cache_clear()
-    monkeypatch.setattr(shapes, "_knots", lambda longest, *_: dict.fromkeys(range(2, longest + 1), 1.0))
+    monkeypatch.setattr(
+        shapes, "_knots", lambda lengths, numbers, *_: dict(zip(lengths.tolist(), numbers, strict=True))
+    )
     every = channel(loss, "causal", 24)
     shapes.two_sector_geometry.cache_clear()
     assert len(few.geometry.blocks) < len(every.geometry.blocks)
@@ -101,3 +104,17 @@ def test_a_few_rows_are_as_good_as_all(name, monkeypatch):
     assert np.all(np.abs(one - other)[:8] < 5.0 * np.hypot(its, others)[:8] + 3e-4 * np.abs(other)[:8])
     at = state[:4]
     assert few.fresh_loss(*at, loss="squared") == pytest.approx(every.fresh_loss(*at, loss="squared"), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_rows_that_do_not_see_their_own_token(name):
+    """Of a mask of one's own, next to rows that do: both kernels, and the formula at the origin."""
+    mask = Mask("011110/011110/001111/100111/110001/111000")
+    lean, dense = (channel(loss, mask, 6) for loss in LOSSES[name])
+    assert {row.columns[1].variances for row in lean.geometry.blocks} == {(1.0, 0.0), (0.5, 0.5)}
+    (one, its), (other, others) = numbers(lean), numbers(dense)
+    assert np.all(np.abs(one - other) < 5.5 * np.hypot(its, others) + 1e-12)
+    sampled = dense._sum_parts(dense._origin_sums(3))
+    error = sampled.std(axis=0, ddof=1) / np.sqrt(PARTS)
+    found = lean._sum_parts(lean._origin_sums(3)).mean(axis=0)
+    assert np.all(np.abs(found - sampled.mean(axis=0)) < 5.0 * error + 1e-6)

@@ -217,7 +217,7 @@ def test_published_causal_points(loss, q, m, test):
 @pytest.mark.parametrize("longest", [5, 16, 17, 100, 3000])
 @pytest.mark.parametrize(("step", "growth"), [(KNOTS, 1), (FRESH_KNOTS, -1)])
 def test_a_few_rows_count_for_all(longest, step, growth):
-    chosen = shapes._knots(longest, step, growth)
+    chosen = shapes._knots(np.arange(2, longest + 1), np.ones(longest - 1), step, growth)
     lengths, weights = np.array(list(chosen)), np.array(list(chosen.values()))
     every = np.arange(2, longest + 1)
     size = (every - 1.0) ** growth
@@ -235,7 +235,9 @@ def test_a_few_rows_are_as_good_as_all(name, monkeypatch):
     state = (1.0, 0.8, 1.0 if name == "hard" else 30.0)
     few = channel(loss, 40, "causal")
     shapes.independent_rows_geometry.cache_clear()
-    monkeypatch.setattr(shapes, "_knots", lambda longest, *_: dict.fromkeys(range(2, longest + 1), 1.0))
+    monkeypatch.setattr(
+        shapes, "_knots", lambda lengths, numbers, *_: dict(zip(lengths.tolist(), numbers, strict=True))
+    )
     every = channel(loss, 40, "causal")
     shapes.independent_rows_geometry.cache_clear()
     (one, its), (other, others) = per_row(few, *state), per_row(every, *state)
@@ -280,6 +282,20 @@ def test_a_tied_head_by_woodbury_is_one_by_matrices(woodbury, dense, tokens, sig
     (one, its), (other, others) = found
     assert np.all(np.abs(one - other)[:7] < 4.5 * (its + others)[:7])
     assert np.all(its[:4] < others[:4])  # what the controls are for
+
+
+@pytest.mark.parametrize(("tokens", "power", "sigma"), [(3, 80.0, 0.3), (4, 40.0, 0.3), (8, 30.0, 1e-3)])
+def test_rows_that_attend_to_the_logit_they_share_are_solved(tokens, power, sigma):
+    """Sharp labels: rows a and b have all their weight in ab and ba, which is one logit, so that both have the same
+    direction.
+    """
+    found = []
+    for loss in (Squared(), DenseSquared()):
+        output = OneSectorOutput(loss=loss, geometry=tied_geometry(tokens), label_power=power)
+        parts = output._sum_parts(output._sums((0.02 * power, 0.1 * power, sigma), 1, False, 1, False, None))
+        found.append((parts.mean(axis=0), np.array([parts_error(column) for column in parts.T])))
+    (one, its), (other, others) = found
+    assert np.all(np.abs(one - other)[[0, 1, 2, 3, 5, 6]] < 4.5 * (its + others)[[0, 1, 2, 3, 5, 6]])
 
 
 @pytest.mark.parametrize("loss", [Squared(), CrossEntropy()])

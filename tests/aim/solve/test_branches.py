@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from checks import objective as search
 
-from onehead.aim import Atoms, Learner, Product, Task, curve, predict, thresholds, tune
-from onehead.aim.solve.branches import coarse_branches, is_saddle, may_have_several
+from onehead.aim import Atoms, Learner, MarchenkoPastur, Product, Task, curve, predict, thresholds, tune
+from onehead.aim.solve import certificate
+from onehead.aim.solve.branches import coarse_branches, is_saddle, may_have_several, zero_loss
 from onehead.aim.solve.draft import DraftStart, draft_numbers_at
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.emergence import largest_decay
@@ -114,6 +116,51 @@ def test_two_maps_that_are_not_zero_are_compared():
     assert large.objective < small.objective
     (left,) = coarse_branches(problem.with_decay(0.88 * top), 0.5)
     assert left.reached_from == "small weights"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"attention": "cross", "tokens": 2100, "beta0": 9.0, "target": Product(kappa0=0.2)},
+        {"tokens": 10, "beta0": 4.4, "target": MarchenkoPastur(kappa0=1.0)},
+    ],
+)
+def test_the_loss_of_the_zero_map_is_known_for_wide_logits(words):
+    """Standard deviations of 13 and 7: the loss of S = 0 is that of uniform weights, here on the coarsest rule."""
+    problem = build_state_evolution(Task(noise=0.1, **words), Learner(weight_decay=1.0))
+    assert zero_loss(problem) == pytest.approx(problem.output.fresh_loss(0.0, 0.0), rel=1e-3)
+
+
+@pytest.mark.slow
+def test_rows_of_thousands_of_tokens_have_both_minima_or_a_warning():
+    """Up to 4,096 tokens are sampled; longer rows with wide labels were called "not emerged", without a warning."""
+    task = Task(attention="cross", tokens=3000, beta0=3.0, noise=0.1, target=Product(kappa0=0.5))
+    point = predict(task, Learner(weight_decay=2.0), 0.1)
+    assert [other.q for other in point.other_solutions] == [0.0]
+    assert 50.0 < point.test_error < 65.0 < point.other_solutions[0].test_error
+    long = predict(task.changed(tokens=8000), Learner(weight_decay=2.0), 0.1)
+    assert long.q > 0.0 or any("is not known" in warning for warning in long.certificate.warnings)
+    narrow = predict(task.changed(tokens=8000, beta0=1.0), Learner(weight_decay=20.0), 0.1)
+    assert narrow.q == 0.0
+    assert not narrow.certificate.warnings
+
+
+@pytest.mark.parametrize("rules", ["coarse", "full"])
+def test_the_random_search_finds_jumps(rules, monkeypatch):
+    """Without the comparison of branches the answer is the one that local stability of S = 0 gives."""
+    shares = 0.98, 1.2  # over the weight decay from which on S = 0 is stable
+    monkeypatch.setattr(search, "draw", lambda seed, number: (SHARP, {}, 0.1, shares))
+    number = search.FULL if rules == "full" else 1
+    assert search.run_one(0, number)["end"] == "continuous"
+    monkeypatch.setattr(certificate, "coarse_branches", lambda problem, alpha: [])
+    monkeypatch.setattr(search, "coarse_branches", _unless_zero_is_stable)
+    row = search.run_one(0, number)
+    assert (row["end"], row["rules"]) == ("jump", "full")
+    assert row["worst"] > 10.0
+
+
+def _unless_zero_is_stable(problem, alpha):
+    return [] if problem.decay > largest_decay(problem, alpha) else coarse_branches(problem, alpha)
 
 
 def test_a_solution_between_two_minima_is_a_saddle():

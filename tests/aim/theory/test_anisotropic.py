@@ -43,20 +43,20 @@ def test_direct_training_agrees_with_an_independent_program(changes, learner, al
     assert point.certificate.train_loss_gap < 1e-6
 
 
-# the same program: q, m, Sigma, train, test, cross-entropy, rank; it has bins of levels (4e-6) and a lattice for the
-# squared loss, whose error was up to 3e-4 in other rows
+# the same program: q, m, Sigma, train, test, cross-entropy, rank; its stated error is 4e-6. In the second point it is
+# off by 1.4e-5, where three times as many bins move ours by 3e-7, and in the third by its bins, which mix two levels
 @pytest.mark.parametrize(
-    ("spectrum", "decay", "expected"),
+    ("spectrum", "decay", "error", "expected"),
     [
-        (POWER, 0.05, (0.7704751, 0.8307101, 1.363013, 0.06789794, 0.09379255, 1.147274, 0.6618934)),
-        (POWER, 0.005, (1.217105, 0.9816611, 3.831604, 0.03339608, 0.1349079, 1.205904, 0.9442507)),
-        (HALVES, 0.05, (0.7821984, 0.8122801, 2.124536, 0.06421013, 0.1079297, 1.164464, 0.7990138)),
+        (POWER, 0.05, 5e-6, (0.7704751, 0.8307101, 1.363013, 0.06789794, 0.09379255, 1.147274, 0.6618934)),
+        (POWER, 0.005, 2e-5, (1.217105, 0.9816611, 3.831604, 0.03339608, 0.1349079, 1.205904, 0.9442507)),
+        (HALVES, 0.05, 2e-4, (0.7821984, 0.8122801, 2.124536, 0.06421013, 0.1079297, 1.164464, 0.7990138)),
     ],
 )
-def test_expectation_consistency_agrees_with_an_independent_program(spectrum, decay, expected):
+def test_expectation_consistency_agrees_with_an_independent_program(spectrum, decay, error, expected):
     point = predict(CROSS.changed(token_spectrum=spectrum), Learner(weight_decay=decay), 1.0)
     found = (point.q, point.m, point.sigma, point.train_loss, point.test_error, point.test_cross_entropy, point.rank)
-    assert found == pytest.approx(expected, rel=2e-4)
+    assert found == pytest.approx(expected, rel=error)
     assert point.certificate.train_loss_gap < 1e-6  # both forms of the training loss
     assert point.kind == "heuristic"
     assert "expectation consistency" in " ".join(point.certificate.warnings)

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from onehead import aim
-from onehead.aim import Learner, PowerLaw, Product, Task, predict, thresholds, unasked_curve
+from onehead.aim import Learner, MarchenkoPastur, PowerLaw, Product, Task, predict, thresholds, unasked_curve
 from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
 from onehead.aim.theory.limits.unasked_row import unasked_row
+from onehead.aim.verbs.implicit_derivatives import decay_slope
 from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 
@@ -355,6 +356,16 @@ def test_what_is_learned_from_n_samples_starts_at_its_emergence_and_ends_at_that
 def test_what_has_no_curve_of_samples_over_d_is_refused(task, learner, message):
     with pytest.raises(InvalidArgument, match=message):
         unasked_curve(task, learner, [1.0])
+
+
+@pytest.mark.parametrize("changes", [{"attention": "tied"}, {"fluctuation": 1.0}, {}])
+def test_slopes_in_the_weight_decay_are_those_of_solutions(changes):
+    """Also where the field has a covariance, or a size per query, of its own: `tune` follows these slopes."""
+    task, learner = CROSS.changed(target=MarchenkoPastur(), unasked=0.5, **changes), Learner(loss="cross-entropy")
+    low, middle, high = (predict(task, learner.changed(weight_decay=0.2 * factor), 1.0) for factor in (0.99, 1.0, 1.01))
+    slope = (high.test_error - low.test_error) / np.log(1.01 / 0.99)
+    # both sides are solved to residuals of 3e-7, over a step of 0.02
+    assert decay_slope(middle) == pytest.approx(slope, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["tied", "tied, causal", "self", "cross"])

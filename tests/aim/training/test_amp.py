@@ -194,7 +194,7 @@ def test_the_row_along_the_mean_ends_where_its_gradient_is_zero():
     instance = Instance.draw(task, 30, 900, np.random.SeedSequence(3))
     found = run_amp(task, learner, instance, max_iterations=200, tolerance=1e-9)
     weights = parametrisation("direct", tied=False, dim=30, width=1.0, heads=1)
-    loss = OutputLoss(loss="squared", columns=task.columns)
+    loss = OutputLoss(loss="squared", visible=task.visible)
     objective = Objective(samples=instance.train, weights=weights, loss=loss, decay=0.0)
     gradient = objective(found.map.ravel())[1].reshape(30, 30)
     rest = np.linalg.svd(gradient[:-1])[1]

@@ -190,7 +190,7 @@ def test_a_masked_row_does_not_depend_on_later_tokens(attention, mask):
     (chunk,) = data
     X, Y = chunk.tokens.copy(), None if chunk.keys is None else chunk.keys.copy()
     (X if Y is None else Y)[2] = 7.0  # a later token of rows 0 and 1
-    changed = labels(data.target, X, 1.0, None, keys=Y, columns=task.columns)
+    changed = labels(data.target, X, 1.0, None, keys=Y, visible=task.visible)
     np.testing.assert_array_equal(changed[:, :2], chunk.clean[:, :2])
     assert not np.allclose(changed[:, 3], chunk.clean[:, 3])
 

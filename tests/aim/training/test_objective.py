@@ -53,7 +53,7 @@ def data(tokens=3, count=40, dtype=np.float64, memory=4e9, **head):
 
 def objective(weights, loss="squared", output="label", samples=None, decay=0.02):
     samples = samples or data()
-    output_loss = OutputLoss(loss=loss, beta=1.3, output=output, columns=samples.task.columns)
+    output_loss = OutputLoss(loss=loss, beta=1.3, output=output, visible=samples.task.visible)
     return Objective(samples=samples, weights=weights, loss=output_loss, decay=decay)
 
 
@@ -169,14 +169,14 @@ def test_logits_and_map_gradient_are_adjoint():
 
 
 @pytest.mark.parametrize("attention", ["tied", "cross"])
-@pytest.mark.parametrize("mask", ["none", "causal", "strict"])
+@pytest.mark.parametrize("mask", ["none", "causal", "strict", "0110/0101/0011/1000"])
 def test_rows_are_logits_relative_to_the_first_with_the_same_gradient(attention, mask):
     samples = data(tokens=4, attention=attention, mask=mask)
     (chunk,) = samples
     columns, rng = samples.task.columns, np.random.default_rng(1)
-    rows, S = Rows(chunk, columns), rng.standard_normal((DIM, DIM))
+    rows, S = Rows(chunk, samples.task.visible), rng.standard_normal((DIM, DIM))
     logits = map_logits(S, chunk.tokens, chunk.keys)
-    attended = (np.arange(4) < np.array(columns)[:, None]) & (np.array(columns)[:, None] > 1)
+    attended = samples.task.visible & (np.array(columns)[:, None] > 1)
     np.testing.assert_allclose(rows.logits(S), np.where(attended, logits - logits[..., :1], 0.0), atol=1e-13)
     G = np.where(attended, rng.standard_normal(logits.shape), 0.0)
     G -= np.where(attended, G.sum(axis=-1, keepdims=True) / np.maximum(attended.sum(axis=-1), 1)[:, None], 0.0)
@@ -304,7 +304,7 @@ def test_cross_logits_and_map_gradient_are_adjoint():
 def test_masked_columns_do_not_count_even_with_saturated_logits(loss, dtype):
     logits = np.array([[[[9.0, 1e4, 0.0], [2000.0, 0.0, 1e4], [0.0, 0.0, 1e4]]]] * 2, dtype=dtype)
     y = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]], dtype=dtype)
-    value, gradient = OutputLoss(loss=loss, columns=(0, 1, 2))(logits, y, None)
+    value, gradient = OutputLoss(loss=loss, visible=np.tri(3, k=-1) > 0.0)(logits, y, None)
     # only the last row has two columns, and its label is fitted exactly
     assert value == pytest.approx(0.0 if loss == "squared" else np.log(2.0), rel=1e-6)
     np.testing.assert_allclose(gradient, 0.0, atol=1e-7)

@@ -354,7 +354,7 @@ def test_proximal_steps_make_the_rank_exact():
     learner = Learner(loss="cross-entropy", weight_decay=0.1)
     run = train_small(task=CROSS, learner=learner).runs[0]
     instance = Instance.draw(CROSS, 20, 400, np.random.SeedSequence(0, spawn_key=(0,)), method=QUICK)
-    loss = OutputLoss(loss="cross-entropy", columns=CROSS.columns)
+    loss = OutputLoss(loss="cross-entropy", visible=CROSS.visible)
     objective = Objective(samples=instance.train, weights=Untied(20, 20), loss=loss, decay=learner.decay)
     exact = minimise_over_map(
         objective, soft_threshold_singular_values, np.zeros((20, 20)), tolerance=1e-9, max_iterations=3000

@@ -52,12 +52,12 @@ def test_a_mean_of_the_keys_changes_nothing(mask, loss):
     task = CROSS.changed(tokens=3, mask=mask)
     data = samples(task)
     weights = parametrisation("direct", tied=False, dim=6, width=1.0, heads=1)
-    objective = Objective(samples=data, weights=weights, loss=OutputLoss(loss=loss, columns=task.columns), decay=0.1)
+    objective = Objective(samples=data, weights=weights, loss=OutputLoss(loss=loss, visible=task.visible), decay=0.1)
     theta = np.random.default_rng(2).standard_normal(weights.size)
     value, gradient = objective(theta)
     for i, chunk in list(data._stored.items()):
         moved = chunk.keys + 3.0
-        again = labels(data.target, chunk.tokens, 1.0, None, keys=moved, columns=task.columns)
+        again = labels(data.target, chunk.tokens, 1.0, None, keys=moved, visible=task.visible)
         assert np.abs(again - chunk.clean).max() < 1e-12
         data._stored[i] = chunk._replace(keys=moved)
     other = Objective(samples=data, weights=weights, loss=objective.loss, decay=0.1)

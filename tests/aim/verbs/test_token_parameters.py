@@ -40,6 +40,8 @@ def calls(task, learner):
         "directions": lambda: aim.directions(point()).q,
         "training_time": lambda: aim.training_time(point(), 3.0).rank,
         "survivors": lambda: aim.survivors(task, learner, 0.8),
+        "train_survivors": lambda: aim.train_survivors(task, learner, 0.8, dim=8),
+        "gradient_descent": lambda: aim.gradient_descent(task, learner, dim=8, alpha=1.0, times=[1.0]),
         "amp": lambda: aim.amp(task, learner, dim=10, alpha=0.8, iterations=2).steps[-1].q,
         "nuclear_equivalence": lambda: aim.nuclear_equivalence(task, learner, dim=8, alpha=1.0).difference,
         "train": lambda: aim.train(task, learner, **SIZE).test_error,
@@ -56,7 +58,7 @@ CHANGES = {
     "key_spectrum": {"key_spectrum": "levels:0.5,0.2"},
 }
 # the mean of the queries has a length at a finite dimension only (D3), or at n ~ d samples (D4)
-USE_THE_LENGTH = {"thresholds", "unasked_curve", "spectrum", "train", "sample", "compare"}
+USE_THE_LENGTH = {"thresholds", "unasked_curve", "spectrum", "train", "amp", "sample", "compare"}
 # with infinitely many samples the map is c S*, whose logits have the same variance for any covariance of mean one
 UNCHANGED = {("plateau", "token_spectrum"), ("plateau", "key_spectrum")}
 

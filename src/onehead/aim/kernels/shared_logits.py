@@ -459,7 +459,7 @@ def shared_logit_sums(kind, tokens, nodes, state, modes, slices, out):  # type: 
             cross[:], spread[:], along[:], turned[:] = 0.0, 0.0, 0.0, 0.0
             if detail > 0:
                 factor_at_minimum(problem, work)
-                invert(work.R, size, M)
+                invert(work.R, T, both, M)
                 _diagonal(both, place, p, w, D, M, inverse)
                 for i in range(count):
                     for k in range(LANES):

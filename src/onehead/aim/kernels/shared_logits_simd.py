@@ -27,6 +27,8 @@ __all__ = [
     "workspace",
 ]
 
+SMALLEST_PIVOT = 1e-13  # below which a pivot is rounding
+
 
 class Problem(NamedTuple):
     """Code of the loss, number of the logit ab, 1/(Sigma variance) of every logit, the learner's logits, labels."""
@@ -202,27 +204,76 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
         for k in range(LANES):
             R[la, k] -= 0.5
             R[ll, k] -= 0.5 * (s[row, k] + t[row, k])
-    factor = 1
-    for j in range(size):  # L D L' without exchanges: the two halves are definite where all is well
+    if both:
+        _eliminate_pairs(T, R, definite, negative)
+    else:
+        _eliminate(T, R, definite, negative)
+    for k in range(LANES):
+        definite[k] = definite[k] if negative[0, k] == T else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _eliminate(size, R, definite, spare):  # type: ignore[no-untyped-def]
+    """Put L and the reciprocals of the pivots of R = L D L' in its place, and count negative pivots."""
+    negative, factor = 0, 1
+    for j in range(size):
         jj = j * size + j
         for k in range(LANES):
-            definite[k] = definite[k] if abs(R[jj, k]) >= 1e-13 else 0.0
-            negative[0, k] += 1.0 if R[jj, k] < 0.0 else 0.0
+            definite[k] = definite[k] if abs(R[jj, k]) >= SMALLEST_PIVOT else 0.0
+            spare[negative, k] += 1.0 if R[jj, k] < 0.0 else 0.0
             R[jj, k] = 1.0 / R[jj, k]
         for i in range(j + 1, size):
             ij = i * size + j
             for k in range(LANES):
-                negative[factor, k] = R[ij, k] * R[jj, k]
+                spare[factor, k] = R[ij, k] * R[jj, k]
             for m in range(j + 1, i + 1):
                 im, mj = i * size + m, m * size + j
                 for k in range(LANES):
-                    R[im, k] -= negative[factor, k] * R[mj, k]
+                    R[im, k] -= spare[factor, k] * R[mj, k]
         for i in range(j + 1, size):
             ij = i * size + j
             for k in range(LANES):
                 R[ij, k] *= R[jj, k]
-    for k in range(LANES):
-        definite[k] = definite[k] if negative[0, k] == T else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _eliminate_pairs(T, R, definite, spare):  # type: ignore[no-untyped-def]
+    """`_eliminate` with both directions of a row as one pivot, whose inverse is put in its place.
+
+    Two rows whose largest weight is that of the logit they share have parallel p, and the entries of p alone are
+    singular; a pair (p, w) has -1/2 off its diagonal.
+    """
+    size, negative, one, two = 2 * T, 0, 1, 2
+    for a in range(T):
+        aa, la, ll = a * size + a, (T + a) * size + a, (T + a) * size + T + a
+        for k in range(LANES):
+            determinant = R[aa, k] * R[ll, k] - R[la, k] * R[la, k]
+            definite[k] = definite[k] if abs(determinant) >= SMALLEST_PIVOT else 0.0
+            both_negative = 2.0 if R[aa, k] < 0.0 else 0.0
+            spare[negative, k] += 1.0 if determinant < 0.0 else both_negative
+            inverse = 1.0 / determinant
+            R[aa, k], R[ll, k], R[la, k] = R[ll, k] * inverse, R[aa, k] * inverse, -R[la, k] * inverse
+        for half in range(2):
+            for b in range(a + 1, T):
+                i = half * T + b
+                ip, iw = i * size + a, max(i, T + a) * size + min(i, T + a)
+                for k in range(LANES):
+                    spare[one, k] = R[ip, k] * R[aa, k] + R[iw, k] * R[la, k]
+                    spare[two, k] = R[ip, k] * R[la, k] + R[iw, k] * R[ll, k]
+                for n in range(a + 1, i + 1):
+                    if T <= n <= T + a:
+                        continue
+                    in_, mp, mw = i * size + n, n * size + a, max(n, T + a) * size + min(n, T + a)
+                    for k in range(LANES):
+                        R[in_, k] -= spare[one, k] * R[mp, k] + spare[two, k] * R[mw, k]
+        for half in range(2):
+            for b in range(a + 1, T):
+                i = half * T + b
+                ip, iw = i * size + a, max(i, T + a) * size + min(i, T + a)
+                for k in range(LANES):
+                    p, w = R[ip, k], R[iw, k]
+                    R[ip, k] = p * R[aa, k] + w * R[la, k]
+                    R[iw, k] = p * R[la, k] + w * R[ll, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -247,14 +298,46 @@ def _solve(R, size, x, at, first):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def invert(R, size, M):  # type: ignore[no-untyped-def]
+def _solve_pairs(R, T, x, at, first):  # type: ignore[no-untyped-def]
+    """`_solve` for the factors of `_eliminate_pairs`; the numbers of rows before ``first`` are zero."""
+    size = 2 * T
+    for a in range(first, T):  # rows after a lose what they share with the pair
+        xp, xw = at + a, at + T + a
+        for half in range(2):
+            for b in range(a + 1, T):
+                i, xi = half * T + b, at + half * T + b
+                ip, iw = i * size + a, max(i, T + a) * size + min(i, T + a)
+                for k in range(LANES):
+                    x[xi, k] -= R[ip, k] * x[xp, k] + R[iw, k] * x[xw, k]
+    for a in range(first, T):
+        xp, xw, aa, la, ll = at + a, at + T + a, a * size + a, (T + a) * size + a, (T + a) * size + T + a
+        for k in range(LANES):
+            p, w = x[xp, k], x[xw, k]
+            x[xp, k], x[xw, k] = R[aa, k] * p + R[la, k] * w, R[la, k] * p + R[ll, k] * w
+    for a in range(T - 1, -1, -1):
+        xp, xw = at + a, at + T + a
+        for half in range(2):
+            for b in range(a + 1, T):
+                i, xi = half * T + b, at + half * T + b
+                ip, iw = i * size + a, max(i, T + a) * size + min(i, T + a)
+                for k in range(LANES):
+                    x[xp, k] -= R[ip, k] * x[xi, k]
+                    x[xw, k] -= R[iw, k] * x[xi, k]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def invert(R, T, both, M):  # type: ignore[no-untyped-def]
     """M = (L D L')^-1."""
+    size = 2 * T if both else T
     M[:] = 0.0
     for i in range(size):
         ii = i * size + i
         for k in range(LANES):
             M[ii, k] = 1.0
-        _solve(R, size, M, i * size, i)
+        if both:
+            _solve_pairs(R, T, M, i * size, i % T)
+        else:
+            _solve(R, size, M, i * size, i)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -288,7 +371,6 @@ def _steps(problem, h, work):  # type: ignore[no-untyped-def]
         work.definite, work.waits, work.slope, work.size, work.spare,
     )  # fmt: skip
     T, both = place.shape[0], kind != CROSS_ENTROPY
-    size = 2 * T if both else T
     for k in range(LANES):
         hold[k] = 1.0
     _factor(problem, work)
@@ -313,7 +395,10 @@ def _steps(problem, h, work):  # type: ignore[no-untyped-def]
                 at = T + a
                 for k in range(LANES):
                     c[at, k] += w[ab, k] * gradient[i, k] * D[i, k]
-    _solve(R, size, c, 0, 0)
+    if both:
+        _solve_pairs(R, T, c, 0, 0)
+    else:
+        _solve(R, T, c, 0, 0)
     steps, largest, slopes = 0, 1, 2
     spare[:] = 0.0
     for a in range(T):

@@ -36,7 +36,7 @@ SHORTEST_SLICE = 8  # nodes in a slice of points with many coordinates
 PARTS = 8  # independent scramblings in a rule of sampled points
 SHORTEST_RULE = 8  # smallest log2 of the points of the finest rule
 LONG_ROW = 16  # columns beyond which longer rows need fewer points
-LONGEST_ROW = 2048  # columns that are sampled; longer rows are extrapolated towards their limit (L2)
+LONGEST_ROW = 4096  # columns that are sampled; longer rows are extrapolated towards their limit (L2)
 
 
 class Block(ABC):
@@ -556,14 +556,13 @@ class Row(Block):
         """The row that is sampled in its place, if it is too long.
 
         A linear extrapolation in 1/n from a row of n columns has an error of order (1/n - 1/N)/N at N columns. The
-        longer the row, the shorter the sampled one may be; the error is kept below its value at twice the longest
-        sampled row.
+        longer the row, the shorter the sampled one may be; the error is kept below its value for the shortest row
+        that is extrapolated, from half as many columns.
         """
         if self.length <= LONGEST_ROW:
             return self
-        (first, *rest) = self.columns
-        long = max(self.length, 2 * LONGEST_ROW)
-        short = max(int(long / (1.0 + (0.5 * long / LONGEST_ROW) ** 2)), LONGEST_ROW // 8) // (
+        (first, *rest), long = self.columns, self.length
+        short = max(int(long / (1.0 + (long / LONGEST_ROW) ** 2)), LONGEST_ROW // 16) // (
             2 if self.from_half_length else 1
         )
         cut = ColumnGroup(first.variances, first.count - (self.length - short))

@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from onehead.aim.logits.blocks import LONGEST_ROW
 from onehead.aim.solve.fixed_sample_ratio import Iterate, Vector, solve_at_alpha
 from onehead.aim.solve.solver import COARSE_TOLERANCE, plateau_guess
 from onehead.aim.theory.limits.emergence import emergence_ratio, largest_decay
 from onehead.aim.theory.limits.infinite_data import plateau_of
 from onehead.aim.theory.order_parameters import Overlaps
+from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import OutsideDomain, SolveError
 
@@ -32,6 +34,7 @@ __all__ = [
     "is_saddle",
     "may_have_several",
     "objective",
+    "unsearched",
     "vanishing_decay",
     "zero_loss",
 ]
@@ -44,7 +47,9 @@ CONTINUATION_FACTOR = 2.0  # of weight decay or sample ratio, the largest step o
 SMALLEST_CONTINUATION_FACTOR = 1.01  # below which the branch has ended
 MAXIMUM_EVALUATIONS = 60  # of a solve from the target or from small weights
 NEIGHBOUR_EVALUATIONS = 15  # that a solve from a neighbour on the same branch may take; most take about five
+VANISHED = 1e-3  # q over that of the target, below which a branch from below ends in S = 0
 DECAY_FACTORS_BELOW = (2.0, 4.0, 8.0)  # weight decay over that at which the continuation from below starts
+MAXIMUM_CONTINUATION_ERROR = 0.1  # relative, of averages over rows that are too long to be sampled
 BELOW_SPINODAL = 1e-2  # relative distance from the spinodal at which a map is looked for
 TRANSITION_FACTOR = 1.1  # step of the sample ratio, or of weight decay, in the search for the transition
 TRANSITION_TOLERANCE = 1e-3  # of log α; the objective on the coarsest rule is not more accurate
@@ -143,12 +148,14 @@ def _solve(problem: StateEvolution, alpha: float, start: Vector, evaluations: in
 def _continue_from_below(problem: StateEvolution, alpha: float) -> Iterate | None:
     """Return the solution that is reached by continuation from smaller weight decay; None where the branch ends.
 
-    The objective of a branch rises with weight decay, so that one above S = 0 cannot become the minimum again.
+    The objective of a branch rises with weight decay, so that one above S = 0 cannot become the minimum again. One that
+    vanishes is reached from small weights.
     """
-    zero = alpha * zero_loss(problem)
+    zero, plateau = alpha * zero_loss(problem), _plateau(problem, alpha)
+    vanished = VANISHED * problem.zero.at(plateau).q
     for factor in DECAY_FACTORS_BELOW:
         here = problem.decay / factor
-        found = _solve(problem.with_decay(here), alpha, _plateau(problem, alpha))
+        found = _solve(problem.with_decay(here), alpha, plateau)
         if found is not None:
             break
     step = CONTINUATION_FACTOR
@@ -157,7 +164,8 @@ def _continue_from_below(problem: StateEvolution, alpha: float) -> Iterate | Non
         moved = _neighbour(problem.with_decay(there), alpha, found)
         if moved is not None:
             found, here = moved, there
-            if here < problem.decay and objective(problem.with_decay(here), found) > zero:
+            ended = found.overlaps.q < vanished or objective(problem.with_decay(here), found) > zero
+            if here < problem.decay and ended:
                 return None
         elif step < SMALLEST_CONTINUATION_FACTOR:
             return None
@@ -174,6 +182,21 @@ def _neighbour(problem: StateEvolution, alpha: float, near: Iterate) -> Iterate 
     return found
 
 
+def unsearched(problem: StateEvolution) -> list[str]:
+    """Return a warning where rows are too long to look for a map with a lower objective than S = 0: labels are so wide
+    that the extrapolation from shorter rows fails near the target.
+    """
+    geometry = problem.output.geometry
+    if not geometry.extrapolates_length:
+        return []
+    if problem.output.continuation_error(*plateau_of(problem).overlaps) < MAXIMUM_CONTINUATION_ERROR:
+        return []
+    return [
+        "whether a map has a lower objective than S = 0 is not known: labels are too wide for the extrapolation of "
+        f"rows of {geometry.tokens} tokens; take at most {LONGEST_ROW} tokens or a smaller beta0"
+    ]
+
+
 def objective(problem: StateEvolution, iterate: Iterate) -> float:
     """Return the training objective over d² on the rule of an iterate (2.4)."""
     averages = iterate.cache.averages
@@ -181,9 +204,13 @@ def objective(problem: StateEvolution, iterate: Iterate) -> float:
 
 
 def zero_loss(problem: StateEvolution) -> float:
-    """Return the loss of S = 0 on the coarsest rule, so that its error cancels in a difference of objectives."""
+    """Return the loss of S = 0 on the coarsest rule, so that its error cancels in a difference of objectives.
+
+    Its proximal points are near zero: Newton's method would come a long way from the labels of wide logits.
+    """
     small = replace(problem.best_map(SMALL_SCALE), sigma_sectors=problem.sectors * (SMALL_SIGMA,))
-    return float(problem.output.averages(*small.state, level=0).loss)
+    from_zero = ProxCache(track_minimum=True, starts_at_zero=True)
+    return float(problem.output.averages(*small.state, level=0, cache=from_zero).loss)
 
 
 def emergence_transition(problem: StateEvolution) -> Transition:

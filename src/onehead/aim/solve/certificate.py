@@ -15,6 +15,7 @@ from onehead.aim.solve.branches import (
     is_distinct,
     is_saddle,
     may_have_several,
+    unsearched,
 )
 from onehead.aim.solve.error_estimate import ErrorEstimate, limit_error_estimate, stated_errors, zero_map_error_estimate
 from onehead.aim.solve.fixed_sample_ratio import Start
@@ -32,6 +33,7 @@ from onehead.results import Certificate, Kind, Result
 
 __all__ = [
     "ACCURACY",
+    "COARSE_RULE",
     "NARROW",
     "UNSTABLE",
     "AimCertificate",
@@ -47,6 +49,7 @@ ROUNDING = 1e-12  # absolute error of a test error that is zero
 MAXIMUM_RESIDUAL = 1e-5  # of the equations, which are solved to 3e-7
 MAXIMUM_STEIN_GAP = 0.03  # of the two forms of Sigmahat; the coarsest rules of sampled points leave about 0.01
 MAXIMUM_TRAIN_LOSS_GAP = 1e-5  # of the two forms of the training loss, which agree to 1e-8 at a solution
+COARSE_RULE = "rounding or a quadrature rule that is too coarse; the numbers may be off by more than stated"
 UNSTABLE = "the replicon is not below one: the solution is unstable and the numbers approximate"
 NARROW = (
     "the learner is narrower than the rank it would choose; the theory of this case is a heuristic, and its gap to "
@@ -226,13 +229,15 @@ def _lowest(
     listed = tuple(
         _other_solution(problem, other, begun or TARGET) for other, begun in others if not is_saddle(other.jacobian)
     )
-    if not listed:
-        return best
-    warning = (
-        f"the objective has {len(listed) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
-        + "; ".join(f"training from {other.reached_from} ends at test error {other.test_error:.4g}" for other in listed)
-    )
-    return best._replace(certificate=with_warning(best.certificate, warning), others=listed)
+    best = best._replace(others=listed)
+    texts = unsearched(problem) if best.overlaps.q == 0.0 else []
+    if listed:
+        ends = (f"training from {other.reached_from} ends at test error {other.test_error:.4g}" for other in listed)
+        many = f"the objective has {len(listed) + 1} minima: this is the lowest, reached from {reached or TARGET}; "
+        texts.append(many + "; ".join(ends))
+    for text in texts:
+        best = best._replace(certificate=with_warning(best.certificate, text))
+    return best
 
 
 def _other_solution(problem: StateEvolution, numbers: Numbers, reached_from: str) -> OtherSolution:
@@ -302,14 +307,13 @@ def _solved(problem: StateEvolution, solution: Solution) -> Numbers:
 
 def _out_of_range(residual: float, train_loss_gap: float, stein_gap: float) -> list[str]:
     """Return a warning for every figure that is larger than at a solution."""
-    causes = "rounding or a quadrature rule that is too coarse; the numbers may be off by more than stated"
     warnings = []
     if not residual <= MAXIMUM_RESIDUAL:
         warnings.append(f"the residual of the equations is {residual:.1e}; the numbers may be off by more than stated")
     if not train_loss_gap <= MAXIMUM_TRAIN_LOSS_GAP:
-        warnings.append(f"the two forms of the training loss differ by {train_loss_gap:.1e}, relative: {causes}")
+        warnings.append(f"the two forms of the training loss differ by {train_loss_gap:.1e}, relative: {COARSE_RULE}")
     if not abs(stein_gap) <= MAXIMUM_STEIN_GAP:
-        warnings.append(f"the two forms of Sigmahat differ by {abs(stein_gap):.1e}, relative: {causes}")
+        warnings.append(f"the two forms of Sigmahat differ by {abs(stein_gap):.1e}, relative: {COARSE_RULE}")
     return warnings
 
 

@@ -327,16 +327,13 @@ def stated_errors(problem: StateEvolution, alpha: float, error_estimate: ErrorEs
         "threshold": lambda at: at.overlaps.map.eps,
         "slope": lambda at: at.overlaps.map.slope / units.beta,
     }
-    if problem.directions.separate_power:
-        (field,) = problem.directions.target_eigenvalues
-        to_scale = units.beta0 / units.beta
+    known = problem.directions
+    if known.separate:  # what is reported of fields are numbers
 
-        def share(at: Alternative) -> float:
-            power = at.overlaps.learned[0] ** 2
-            return power / (at.overlaps.q + power) if power else 0.0
+        def of_field(name: str) -> Callable[[Alternative], float]:
+            return lambda at: float(known.reported(at.overlaps, units)[name])
 
-        numbers["unasked_scale"] = lambda at: to_scale * at.overlaps.learned[0] / field
-        numbers["unasked_share"] = share
+        numbers |= {name: of_field(name) for name in known.reported(error_estimate.found.overlaps, units)}
     test = on_fresh(loss="squared")
     own = {} if output.loss.is_test_error else {"test_loss": on_fresh()}
     hard = {"zero_one_error": _propagated(error_estimate, output.zero_one)} if output.loss.hard else {}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from onehead.aim.logits.geometry import Geometry, geometry_of, with_sampled_points
+from onehead.aim.logits.geometry import Geometry, geometry_of, one_sector_rows, with_sampled_points
 from onehead.aim.losses import loss_for_labels
 from onehead.aim.task import MAX_LOGITS, Learner, Task
 from onehead.aim.theory.directions import NO_DIRECTIONS
@@ -95,7 +95,7 @@ def build_several_heads(task: Task, learner: Learner) -> SeveralHeads:
         If there is no theory for the combination.
     """
     cross = task.attention == "cross" and task.mask == "none" and task.labels == "soft"
-    if not cross or task.unasked or not task.isotropic:
+    if not cross or not task.standard_tokens:
         raise InvalidArgument(
             "values", learner.values, "fixed unless attention is cross, with soft labels and without a mask"
         )
@@ -131,7 +131,7 @@ def _output(task: Task, learner: Learner, geometry: Geometry) -> "partial[Any]":
     if task.unasked and task.fluctuation:
         settings: dict[str, Any] = {"directions": unasked_field(task), "fluctuation": task.fluctuation}
         return partial(FluctuatingOutput, geometry=geometry, **settings)
-    own = geometry.sectors == 2 or (task.unasked > 0.0 and task.own_logit)
+    own = geometry.sectors == 2 or task.own_field
     kind: type[OutputChannel] = SectorOutput if own else OneSectorOutput
     return partial(kind, geometry=geometry, directions=unasked_field(task) if task.unasked else NO_DIRECTIONS)
 
@@ -145,11 +145,13 @@ def gaussian_independent_head(problem: StateEvolution) -> StateEvolution | None:
     geometry = output.geometry
     if known.separate and problem.sectors == 1:
         return None
-    tied = geometry.unit == 2.0
-    masked = "causal" if problem.sectors == 2 and len(geometry.blocks[0].select) == 1 else "none"
+    if problem.sectors == 2 and not geometry.blocks[0].shares_logits:
+        geometry = one_sector_rows(geometry)
+    else:
+        geometry = geometry_of("tied" if geometry.unit == 2.0 else "cross", "none", geometry.tokens)
     easier = OneSectorOutput(
         loss=output.loss,
-        geometry=geometry_of("tied" if tied else "cross", masked, geometry.tokens),
+        geometry=geometry,
         label_power=output.label_power - known.separate_power,
         branch=output.branch,
     )

@@ -53,11 +53,19 @@ class SeveralHeads:
         Conjugate fields to order parameters.
     values : Values
         How values are found.
+    prox_jumps : bool
+        Whether the proximal operator was seen to jump between minima.
     """
 
     output: SeveralHeadsOutput
     input: SeveralHeadsInput
     values: Values
+    prox_jumps: bool = False
+
+    @property
+    def stiff(self) -> bool:
+        """Whether the proximal operator may jump, so that minima are chosen and the Stein forms are needed (M2)."""
+        return self.prox_jumps or self.modes.stiff
 
     @property
     def modes(self) -> HeadModes:
@@ -73,7 +81,7 @@ class SeveralHeads:
 
     def hats(self, averages: ModeAverages, alpha: float) -> ModeHats:
         """Return the conjugate fields in the form that is accurate here (M2)."""
-        if averages.m_derivative is None or averages.sigma_derivative is None or self.modes.stiff:
+        if averages.m_derivative is None or averages.sigma_derivative is None or self.stiff:
             parts = averages.q_hat, averages.m_stein, averages.sigma_stein
         else:
             parts = averages.q_hat, averages.m_derivative, averages.sigma_derivative

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from math import isclose, sqrt
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -33,6 +32,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+Matrix = NDArray[np.bool_]
 TokenLaw = Literal["gaussian", "rademacher", "sparse", "sphere", "heavy-tailed"]
 
 CHUNK_NUMBERS = 2**19  # numbers in the tokens of one chunk: a few megabytes, so that its products stay in the cache
@@ -236,23 +236,16 @@ def _standardised(array: ArrayLike) -> Array:
     return rows / scale
 
 
-@lru_cache(maxsize=64)
-def _masked(columns: tuple[int, ...]) -> NDArray[np.bool_] | None:
-    """Matrix of masked pairs (a, b), b >= columns[a]; None where nothing is masked."""
-    masked = np.arange(len(columns)) >= np.array(columns)[:, None]
-    masked.setflags(write=False)
-    return masked if masked.any() else None
-
-
-def softmax_rows(logits: Array, columns: tuple[int, ...] = ()) -> Array:
-    """Softmax over the last axis, over the first ``columns[a]`` entries of row a (all by default); zero elsewhere."""
-    masked = _masked(columns)
-    if masked is not None:
-        logits = np.where(masked, MASKED_LOGIT, logits)
+def softmax_rows(logits: Array, visible: Matrix | None = None) -> Array:
+    """Softmax over the last axis, over the columns that are ``visible`` in each row (all by default); zero
+    elsewhere.
+    """
+    if visible is not None:
+        logits = np.where(visible, logits, MASKED_LOGIT)
     p: Array = np.exp(logits - logits.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
-    if masked is not None:  # also in rows without any column
-        p[..., masked] = 0.0
+    if visible is not None:  # also in rows without any column
+        p[..., ~visible] = 0.0
     return p
 
 
@@ -263,7 +256,7 @@ def labels(
     noise: Array | None,
     *,
     keys: Array | None = None,
-    columns: tuple[int, ...] = (),
+    visible: Matrix | None = None,
 ) -> Array:
     """Labels y = softmax_rows(β₀ (h(S) + N)) (1.1), shape (count, T, T), for tokens X of shape (T, count, d).
 
@@ -273,7 +266,7 @@ def labels(
     if keys is None:
         h[:, range(len(X)), range(len(X))] -= np.trace(S)
     h /= sqrt(X.shape[-1])
-    return softmax_rows(beta0 * (h if noise is None else h + noise), columns)
+    return softmax_rows(beta0 * (h if noise is None else h + noise), visible)
 
 
 def _label_noise(rng: np.random.Generator, count: int, task: Task) -> Array:
@@ -282,10 +275,11 @@ def _label_noise(rng: np.random.Generator, count: int, task: Task) -> Array:
     return 0.5 * (N + N.transpose(0, 2, 1)) if task.tied else N / sqrt(2.0)
 
 
-def _hard_labels(rng: np.random.Generator, y: Array, columns: tuple[int, ...]) -> Array:
+def _hard_labels(rng: np.random.Generator, y: Array, visible: Matrix) -> Array:
     """One-hot rows: one token per row, sampled with the probabilities y (U7)."""
     above = rng.random((*y.shape[:-1], 1)) >= np.cumsum(y, axis=-1)
-    last = np.array(columns) - 1  # cumulative sums may end below one by rounding; a row without columns has no label
+    # cumulative sums may end below one by rounding; a row without columns has no label
+    last = np.where(visible, np.arange(len(visible)), -1).max(axis=-1)
     token = np.minimum(above.sum(axis=-1), last)
     one_hot: Array = (token[..., None] == np.arange(y.shape[-1])).astype(np.float64)
     return one_hot
@@ -406,11 +400,12 @@ class Samples:
         """Sample the labels of one head of the target, and compute those without noise."""
         task = self.task
         noise = _label_noise(rng, X.shape[1], task)
-        y = clean = labels(S, X, task.beta0, None, keys=keys, columns=task.columns)
+        visible = None if task.mask == "none" else task.visible
+        y = clean = labels(S, X, task.beta0, None, keys=keys, visible=visible)
         if task.noise > 0.0:
-            y = labels(S, X, task.beta0, noise, keys=keys, columns=task.columns)
+            y = labels(S, X, task.beta0, noise, keys=keys, visible=visible)
         if task.labels == "hard":
-            y = _hard_labels(rng, y, task.columns)
+            y = _hard_labels(rng, y, task.visible)
         return y, clean
 
 

@@ -202,7 +202,7 @@ def gradient_descent(
 
 def _check_head(task: Task, learner: Learner) -> None:
     """Refuse heads other than one untied head trained through its factors."""
-    plain = task.single_sector and not task.unasked and task.isotropic
+    plain = task.single_sector and task.standard_tokens
     if learner.decay == 0.0:
         raise InvalidArgument("weight_decay", "0+", "a number > 0 to train with")
     several = task.heads > 1 or learner.values == "learnt"

@@ -128,9 +128,9 @@ class LayerLoss:
     loss: str = "squared"
     output: str = "label"
 
-    def row_lengths(self, tokens: int) -> tuple[int, ...]:
-        """Number of columns that each row attends to."""
-        return (tokens,) * tokens
+    def visible_to(self, tokens: int) -> NDArray[np.bool_]:
+        """Matrix of the columns that each row attends to: all."""
+        return np.ones((tokens, tokens), dtype=bool)
 
     def sum(self, logits: Array, y: Array, values: Array) -> tuple[float, Array]:
         """Sum over samples with these values B, and its gradient in the logits (heads, count, T, T)."""
@@ -263,8 +263,6 @@ def measure_layer(
         "test_cross_entropy": cross_entropy,
         "zero_one_error": None,
         "sectors": None,
-        "unasked_scale": None,
-        "unasked_share": None,
         "rank": float(np.mean((spectra > weights.zero_tolerance * largest) & (largest > ZERO_MAP))),
         "q": float(np.mean(np.diag(q))),
         "m": float(np.mean(np.diag(m))),
@@ -281,7 +279,7 @@ def _errors(loss: LayerLoss, maps: Array, values: Array, test: Samples) -> list[
     totals = np.zeros(4)
     for chunk in test:
         y, clean = _by_head(chunk.labels), _by_head(chunk.clean)
-        rows = Rows(chunk, loss.row_lengths(len(chunk.tokens)))
+        rows = Rows(chunk, loss.visible_to(len(chunk.tokens)))
         logits = np.stack([rows.logits(S) for S in maps.astype(chunk.tokens.dtype)])
         apart = [sum(own(logits[h][None], y[h], None)[0] for h in range(len(maps))) for own in single]
         totals += [loss.sum(logits, y, values)[0], loss.sum(logits, clean, values)[0], *apart]

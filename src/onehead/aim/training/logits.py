@@ -58,12 +58,14 @@ def mix(weights, right, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _row_products(left, right, lengths, trace, scale, out):  # type: ignore[no-untyped-def]
-    """Fill out[i, a, b] = (left[a, i] . right[b - 1, i] - (δ_ab - δ_a0) trace) scale for 0 < b < lengths[a]."""
+def _row_products(left, right, visible, trace, scale, out):  # type: ignore[no-untyped-def]
+    """Fill out[i, a, b] = (left[a, i] . right[b - 1, i] - (δ_ab - δ_a0) trace) scale for visible b > 0."""
     tokens, count, size = left.shape
     for i in range(count):
         for a in range(tokens):
-            for b in range(1, lengths[a]):
+            for b in range(1, len(right) + 1):
+                if not visible[a, b]:
+                    continue
                 total = trace * (a == 0) - trace * (a == b)
                 for k in range(size):
                     total += left[a, i, k] * right[b - 1, i, k]
@@ -71,15 +73,15 @@ def _row_products(left, right, lengths, trace, scale, out):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def _row_mix(gradients, left, lengths, out):  # type: ignore[no-untyped-def]
-    """Fill out[b - 1, i] = sum_a gradients[i, a, b] left[a, i] over the rows with lengths[a] > b."""
+def _row_mix(gradients, left, visible, out):  # type: ignore[no-untyped-def]
+    """Fill out[b - 1, i] = sum_a gradients[i, a, b] left[a, i] over the rows in which b is visible."""
     columns, count, size = out.shape
     for i in range(count):
         for b in range(1, columns + 1):
             for k in range(size):
                 out[b - 1, i, k] = 0
-            for a in range(len(lengths)):
-                if b < lengths[a]:
+            for a in range(len(visible)):
+                if visible[a, b]:
                     w = gradients[i, a, b]
                     for k in range(size):
                         out[b - 1, i, k] += w * left[a, i, k]
@@ -87,16 +89,18 @@ def _row_mix(gradients, left, lengths, out):  # type: ignore[no-untyped-def]
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of logits of a chunk, relative to the first logit of each row; row a has ``lengths[a]`` columns."""
+    """Rows of logits of a chunk, relative to the logit of the first token of each row, whether the row attends to it or
+    not; entry (a, b) of ``visible`` says whether row a attends to token b.
+    """
 
     chunk: Chunk
-    lengths: tuple[int, ...]
+    visible: NDArray[np.bool_]
 
     @cached_property
     def differences(self) -> Array:
         """Differences x_b - x_0 of the attended tokens, shape (columns - 1, count, d)."""
         attended = self.chunk.tokens if self.chunk.keys is None else self.chunk.keys
-        return attended[1 : max(self.lengths)] - attended[:1]
+        return attended[1 : np.flatnonzero(self.visible.any(axis=0))[-1] + 1] - attended[:1]
 
     def logits(self, S: Array) -> Array:
         """Logits h_ab - h_a0, shape (count, T, T), zero for masked columns."""
@@ -104,7 +108,7 @@ class Rows:
         kind, (T, count, d) = X.dtype.type, X.shape
         trace = kind(np.trace(S)) if self.chunk.keys is None else kind(0.0)
         h = np.zeros((count, T, T), X.dtype)
-        _row_products(X, differences @ S.T, np.array(self.lengths), trace, kind(1.0 / sqrt(d)), h)
+        _row_products(X, differences @ S.T, self.visible, trace, kind(1.0 / sqrt(d)), h)
         return h
 
     def gradient(self, G: Array) -> Array:
@@ -112,7 +116,7 @@ class Rows:
         X, differences = self.chunk.tokens, self.differences
         d = X.shape[-1]
         mixed = np.empty_like(differences)
-        _row_mix(G, X, np.array(self.lengths), mixed)
+        _row_mix(G, X, self.visible, mixed)
         gradient = np.asarray(mixed.reshape(-1, d).T @ differences.reshape(-1, d))
         if self.chunk.keys is None:
             gradient[range(d), range(d)] -= np.einsum("naa->", G)

@@ -20,7 +20,7 @@ from numba import float64, int64, types
 from numpy.typing import NDArray
 
 from onehead.aim.logits.blocks import Block
-from onehead.aim.logits.geometry import Geometry, geometry_of
+from onehead.aim.logits.geometry import Geometry, geometry_of, masked_row
 from onehead.aim.task import Task
 from onehead.aim.training.data import Samples
 from onehead.aim.training.logits import map_gradient, map_logits
@@ -87,7 +87,7 @@ class _Coordinates(NamedTuple):
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]
     base: tuple[int, int]
-    window: tuple[slice, slice]  # all rows, and all columns that they attend to
+    window: tuple[NDArray[np.int64], NDArray[np.int64]]  # rows, and the columns that they attend to, in this order
 
     def take(self, h: Array) -> Array:
         """Coordinates u of logits (count, T, T)."""
@@ -95,7 +95,8 @@ class _Coordinates(NamedTuple):
 
     def label(self, y: Array) -> Array:
         """Labels of these rows."""
-        return np.ascontiguousarray(y[:, self.window[0], self.window[1]])
+        rows, columns = self.window
+        return np.ascontiguousarray(y[:, rows[:, None], columns])
 
     def scatter(self, p: Array, P: Array) -> None:
         """Fill the entries of P so that sum_ab P_ab dh_ab = p.du."""
@@ -109,13 +110,21 @@ def _coordinates(task: Task, geometry: Geometry) -> tuple[_Coordinates, ...]:
         (block,) = geometry.blocks
         pairs = [divmod(int(np.flatnonzero(block.select.ravel() == i)[0]), task.tokens) for i in range(block.dim)]
         rows, columns = np.array(pairs).T
-        return (_Coordinates(block, rows, columns, (0, 1), (slice(None), slice(None))),)
-    blocks = {block.dim + 1: block for block in geometry.blocks}
-    return tuple(
-        _Coordinates(blocks[n], np.full(n - 1, a), np.arange(n - 1), (a, n - 1), (slice(a, a + 1), slice(n)))
-        for a, n in enumerate(task.columns)
-        if n > 1
-    )
+        every = np.arange(task.tokens)
+        return (_Coordinates(block, rows, columns, (0, 1), (every, every)),)
+    blocks: dict[tuple[int, bool], Block] = {}
+    return tuple(_of_row(a, seen, task.tied, blocks) for a, seen in enumerate(task.visible) if seen.sum() > 1)
+
+
+def _of_row(a: int, seen: NDArray[np.bool_], tied: bool, blocks: dict[tuple[int, bool], Block]) -> _Coordinates:
+    """Coordinates of row a, relative to its last column, which is the own one of a tied head that sees it."""
+    own = tied and bool(seen[a])
+    columns = np.flatnonzero(seen)
+    if own:
+        columns = np.append(columns[columns != a], a)
+    n = len(columns)
+    block = blocks.setdefault((n, own), masked_row(n, own, (2.0,), (1.0,)))
+    return _Coordinates(block, np.full(n - 1, a), columns[:-1], (a, int(columns[-1])), (np.array([a]), columns))
 
 
 def _rows_share_logits(task: Task) -> bool:
@@ -137,7 +146,7 @@ def check_message_passing(task: Task) -> None:
         raise InvalidArgument("kurtosis", task.kurtosis, "3 for message passing")
     if geometry_of(task.attention, task.mask, task.tokens).sectors > 1:
         raise InvalidArgument("attention", "self", "tied or cross for message passing, or self with mask strict")
-    if task.unasked and task.own_logit:
+    if task.own_field:
         raise InvalidArgument(
             "unasked",
             task.unasked,

@@ -234,7 +234,7 @@ def nuclear_equivalence(
     seed = seed_number(seed)
     instance = Instance.draw(task, dim, sample_count(alpha, dim), np.random.SeedSequence(seed))
     weights: Parametrisation = Factorised(dim, dim) if tied else Untied(dim, dim)
-    loss = OutputLoss(loss=loss_for_labels(task.labels, learner.loss), beta=learner.beta, columns=task.columns)
+    loss = OutputLoss(loss=loss_for_labels(task.labels, learner.loss), beta=learner.beta, visible=task.visible)
     objective = Objective(samples=instance.train, weights=weights, loss=loss, decay=learner.decay)
     theta = weights.start(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,))))
     factors = lbfgs(objective, theta, tolerance=tolerance, max_iterations=max_iterations)

@@ -24,6 +24,7 @@ from onehead.numerics.jit import njit
 __all__ = ["Objective", "Output", "OutputLoss", "TrainingLoss"]
 
 Array = NDArray[np.float64]
+Matrix = NDArray[np.bool_]
 Output = Literal["label", "sequence"]
 
 MIN_PROBABILITY = 1e-300  # below which the logarithm of a label is not taken
@@ -41,8 +42,11 @@ def _sum_row_losses(row, logits, label, gradients):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _sum_attention_losses(logits, y, gram, beta, lengths, squared, gradients):  # type: ignore[no-untyped-def]
-    """Sum of squared losses or cross-entropies over samples, in double precision; fills the gradients."""
+def _sum_attention_losses(logits, y, gram, beta, order, lengths, squared, gradients):  # type: ignore[no-untyped-def]
+    """Sum of squared losses or cross-entropies over samples, in double precision; fills the gradients.
+
+    Row a attends to the first ``lengths[a]`` columns in the ``order`` of the row.
+    """
     heads, count, tokens, _ = logits.shape
     log_p, p, force = np.empty((heads, tokens)), np.empty((heads, tokens)), np.empty(tokens)
     mean, r = np.empty(tokens), np.empty(tokens)
@@ -50,20 +54,21 @@ def _sum_attention_losses(logits, y, gram, beta, lengths, squared, gradients):  
     for i in range(count):
         for a in range(tokens):
             n = lengths[a] if lengths[a] > 1 else 0  # the softmax of a single column is constant
+            seen = order[a]
             for k in range(heads):
                 for b in range(n, tokens):
-                    gradients[k, i, a, b] = 0.0
+                    gradients[k, i, a, seen[b]] = 0.0
             if n == 0:
                 continue
             for k in range(heads):
                 row = logits[k, i, a]
-                largest = row[0]
+                largest = row[seen[0]]
                 for b in range(1, n):
-                    largest = max(largest, row[b])
+                    largest = max(largest, row[seen[b]])
                 normaliser = 0.0
                 for b in range(n):
-                    log_p[k, b] = beta * (np.float64(row[b]) - largest)
-                    p[k, b] = 1.0 if row[b] == largest else np.exp(log_p[k, b])
+                    log_p[k, b] = beta * (np.float64(row[seen[b]]) - largest)
+                    p[k, b] = 1.0 if row[seen[b]] == largest else np.exp(log_p[k, b])
                     normaliser += p[k, b]
                 log_normaliser = 0.0 if squared else np.log(normaliser)
                 for b in range(n):
@@ -71,7 +76,7 @@ def _sum_attention_losses(logits, y, gram, beta, lengths, squared, gradients):  
                     log_p[k, b] -= log_normaliser
             if squared:
                 for b in range(n):
-                    r[b] = -y[i, a, b]
+                    r[b] = -y[i, a, seen[b]]
                     for k in range(heads):
                         r[b] += p[k, b] / heads
                 for b in range(n):
@@ -79,7 +84,7 @@ def _sum_attention_losses(logits, y, gram, beta, lengths, squared, gradients):  
                     if len(gram) > 0:
                         pull = 0.0
                         for c in range(n):
-                            pull += r[c] * gram[i, c, b]
+                            pull += r[c] * gram[i, seen[c], seen[b]]
                     mean[b] = 2.0 * pull
                     total += pull * r[b]
             else:  # log P, because a probability may underflow
@@ -91,17 +96,17 @@ def _sum_attention_losses(logits, y, gram, beta, lengths, squared, gradients):  
                     for k in range(heads):
                         summed += np.exp(log_p[k, b] - largest)
                     mean[b] = log_p[0, b] if heads == 1 else largest + np.log(summed / heads)
-                    total -= y[i, a, b] * mean[b]
+                    total -= y[i, a, seen[b]] * mean[b]
             for k in range(heads):
                 force_sum = 0.0
                 for b in range(n):
                     if squared:
                         force[b] = p[k, b] * mean[b]
                     else:
-                        force[b] = -y[i, a, b] * (1.0 if heads == 1 else np.exp(log_p[k, b] - mean[b]))
+                        force[b] = -y[i, a, seen[b]] * (1.0 if heads == 1 else np.exp(log_p[k, b] - mean[b]))
                     force_sum += force[b]
                 for b in range(n):
-                    gradients[k, i, a, b] = factor * (force[b] - p[k, b] * force_sum)
+                    gradients[k, i, a, seen[b]] = factor * (force[b] - p[k, b] * force_sum)
     return total
 
 
@@ -116,27 +121,27 @@ class TrainingLoss(Protocol):
     def output(self) -> Any:
         """What it compares."""
 
-    def row_lengths(self, tokens: int) -> tuple[int, ...]:
-        """Number of columns that each row attends to."""
+    def visible_to(self, tokens: int) -> Matrix:
+        """Matrix of the columns that each row attends to."""
 
     def total(self, rows: Callable[[], Iterable[Rows]], maps: Array) -> tuple[float, Array]:
         """Sum over all samples, and its gradient in the maps (heads, d, d)."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class OutputLoss:
     """Loss of samples as a function of the logits of all heads.
 
     The heads' attention matrices P_k = softmax_rows(β h_k) are averaged, P = mean_k P_k. ``squared``: |P - y|², for
     sequence outputs |(P - y) X|² / d = sum_a r_a' (X X'/d) r_a with r = P - y (1.7). ``cross-entropy``: - sum y log P.
-    A `Loss` of the user is applied row by row, for one head and label outputs only. Row a attends to the first
-    ``columns[a]`` columns, to all by default; rows of fewer than two columns do not count.
+    A `Loss` of the user is applied row by row, for one head and label outputs only. Rows attend to the columns that are
+    ``visible``, to all by default; rows of fewer than two columns do not count.
     """
 
     loss: str | Loss
     beta: float = 1.0
     output: Output = "label"
-    columns: tuple[int, ...] = ()
+    visible: Matrix | None = None
 
     def __call__(self, logits: Array, y: Array, gram: Array | None) -> tuple[float, Array]:
         """Sum over samples, and its gradient in the logits, which have shape (heads, count, T, T)."""
@@ -144,8 +149,8 @@ class OutputLoss:
             return self._sum_rows(self.loss, logits, y)
         gradients = np.empty_like(logits)
         mixed = np.empty((0, 0, 0), logits.dtype) if gram is None else gram
-        squared, lengths = str(self.loss) == "squared", np.array(self.row_lengths(logits.shape[-1]))
-        return float(_sum_attention_losses(logits, y, mixed, self.beta, lengths, squared, gradients)), gradients
+        squared, (order, lengths) = str(self.loss) == "squared", self._columns(logits.shape[-1])
+        return float(_sum_attention_losses(logits, y, mixed, self.beta, order, lengths, squared, gradients)), gradients
 
     def total(self, rows: Callable[[], Iterable[Rows]], maps: Array) -> tuple[float, Array]:
         """Sum over all samples, and its gradient in the maps (heads, d, d)."""
@@ -158,9 +163,14 @@ class OutputLoss:
                 gradients[k] += one.gradient(G[k])
         return total, gradients
 
-    def row_lengths(self, tokens: int) -> tuple[int, ...]:
-        """Number of columns that each row attends to."""
-        return self.columns or (tokens,) * tokens
+    def visible_to(self, tokens: int) -> Matrix:
+        """Matrix of the columns that each row attends to."""
+        return np.ones((tokens, tokens), dtype=bool) if self.visible is None else self.visible
+
+    def _columns(self, tokens: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Columns of every row, those that it attends to first, and how many these are."""
+        visible = self.visible_to(tokens)
+        return np.argsort(~visible, axis=1, kind="stable"), visible.sum(axis=1)
 
     def gram(self, chunk: Chunk) -> Array | None:
         """Gram matrices of the attended tokens, for sequence outputs; None for label outputs."""
@@ -170,10 +180,11 @@ class OutputLoss:
 
     def _sum_rows(self, loss: Loss, logits: Array, y: Array) -> tuple[float, Array]:
         """Sum of a loss of the user, row by row, and its gradient in the logits."""
-        lengths = np.array(self.row_lengths(logits.shape[-1]))
+        order, lengths = self._columns(logits.shape[-1])
         value, gradients = 0.0, np.zeros_like(logits)
         for n in np.unique(lengths[lengths > 1]):
-            at = (slice(None), np.flatnonzero(lengths == n), slice(n))
+            which = np.flatnonzero(lengths == n)
+            at = (slice(None), which[:, None], order[which, :n])
             rows = np.ascontiguousarray(self.beta * logits[0][at].reshape(-1, n), dtype=np.float64)
             label = np.ascontiguousarray(y[at].reshape(-1, n), dtype=np.float64)
             gradient = np.empty_like(rows)
@@ -232,8 +243,8 @@ class Objective:
 
     def _new_rows(self) -> Iterator[Rows]:
         """Chunks as rows of logits, made one by one."""
-        lengths = self.loss.row_lengths(self.samples.task.tokens)
-        return (Rows(chunk, lengths) for chunk in self.samples)
+        visible = self.loss.visible_to(self.samples.task.tokens)
+        return (Rows(chunk, visible) for chunk in self.samples)
 
     def _narrow_pass(self, W: Array) -> tuple[float, Array]:
         """Data term and its gradient in W, through w = X W': h_ab = (w_a.w_b / sqrt(m d) - δ_ab Tr S) / sqrt d."""

@@ -130,8 +130,8 @@ class TrainingRun(Result):
     rank: float
     q: float
     m: float
-    unasked_scale: float | None
-    unasked_share: float | None
+    unasked_scale: float | None = None
+    unasked_share: float | None = None
     seconds: float
     test_cross_entropy: float
     zero_one_error: float | None

@@ -94,7 +94,7 @@ class Plan:
         """Refuse what several heads that add to one output, or learn their values, are not trained with."""
         task, learner = self.task, self.learner
         plain = task.attention == "cross" and task.mask == "none" and task.labels == "soft"
-        if not plain or task.unasked or not task.isotropic:
+        if not plain or not task.standard_tokens:
             allowed = "fixed unless attention is cross, with soft labels, without a mask, a mean or a covariance"
             raise InvalidArgument("values", learner.values, allowed)
         if str(learner.loss) != "squared":
@@ -115,7 +115,7 @@ class Plan:
         from onehead.aim.training.message_passing import check_message_passing
 
         check_message_passing(self.task)
-        if self.task.unasked or not self.task.isotropic:
+        if not self.task.standard_tokens:
             raise InvalidArgument("optimiser", "amp", "lbfgs or adam for tokens with a mean or a covariance")
         supported = self.variant.heads == 1 and self.variant.output == "label" and self.learner.width >= 1.0
         if not supported or self.variant.tied != self.task.tied:
@@ -168,7 +168,7 @@ class Plan:
             loss=loss,
             beta=self.learner.beta,
             output=self.variant.output,
-            columns=self.task.columns,
+            visible=self.task.visible,
         )
 
 
@@ -348,7 +348,7 @@ def _measure(plan: Plan, weights: Parametrisation, maps: Array, instance: Instan
     own, squared, entropy = (plan.output(loss) for loss in (plan.own_loss, LOSSES["squared"], LOSSES["cross-entropy"]))
     totals = np.zeros(5)
     for chunk in instance.test:
-        rows = Rows(chunk, task.columns)
+        rows = Rows(chunk, task.visible)
         logits = np.stack([rows.logits(S) for S in maps.astype(chunk.tokens.dtype)])
         gram = own.gram(chunk)
         totals += [
@@ -385,8 +385,7 @@ def _overlaps(task: Task, S: Array, target: Array) -> dict[str, float | None]:
     d = len(S)
     if not task.unasked:
         own, wanted = whitened(task, S), whitened(task, target)
-        overlap = {"q": float(np.sum(own * own) / d), "m": float(np.sum(own * wanted) / d)}
-        return {**overlap, "unasked_scale": None, "unasked_share": None}
+        return {"q": float(np.sum(own * own) / d), "m": float(np.sum(own * wanted) / d)}
     direction = unasked_direction(d)
     asked, wanted_map = (whitened(task, without_unasked_row(task, M)) for M in (S, target))
     row, wanted = (M.T @ direction * token_scales(task, d)[1] for M in (S, target))
@@ -401,10 +400,10 @@ def _overlaps(task: Task, S: Array, target: Array) -> dict[str, float | None]:
 
 def _sum_zero_one(logits: Array, y: Array, plan: Plan) -> float:
     """Sum over samples of the probability, averaged over rows, that the most attended token is not the label (U7)."""
-    columns = plan.task.columns
-    attended = softmax_rows(plan.learner.beta * logits, columns).mean(axis=0).argmax(axis=-1)
+    visible = plan.task.visible
+    attended = softmax_rows(plan.learner.beta * logits, visible).mean(axis=0).argmax(axis=-1)
     correct = np.take_along_axis(y, attended[..., None], axis=-1)[..., 0]
-    return float(np.sum(1.0 - correct[:, np.array(columns) > 1].mean(axis=1)))
+    return float(np.sum(1.0 - correct[:, visible.sum(axis=1) > 1].mean(axis=1)))
 
 
 def _sectors(S: Array, target: Array) -> Sectors:

@@ -57,7 +57,7 @@ class ScaledHeads:
         squares, products = np.zeros((len(b), len(b))), np.zeros((len(b), 1))
         value, gradients = 0.0, np.zeros(maps.shape)
         for chunk in self.samples:
-            rows = Rows(chunk, self.loss.row_lengths(len(chunk.tokens)))
+            rows = Rows(chunk, self.loss.visible_to(len(chunk.tokens)))
             logits, y = np.stack([rows.logits(S) for S in maps]), chunk.labels[None]
             layer_moments(logits, y, self.beta, squares, products)
             own, G = self.loss.sum(logits, y, b[:, None])
@@ -178,7 +178,7 @@ def _measure(name: str, objective: ScaledHeads, minimum: Minimum, instance: Inst
     sizes = np.abs(b) * norms
     error = 0.0
     for chunk in instance.test:
-        rows = Rows(chunk, objective.loss.row_lengths(len(chunk.tokens)))
+        rows = Rows(chunk, objective.loss.visible_to(len(chunk.tokens)))
         logits = np.stack([rows.logits(S) for S in maps])
         error += objective.loss.sum(logits, chunk.labels[None], b[:, None])[0]
     return TrainedHeads(

@@ -296,7 +296,7 @@ def check_bayes_known(task: Task) -> None:
         raise InvalidArgument("labels", "hard", "soft: the best possible learner is not known for hard labels")
     if task.depends_on_kurtosis:
         raise InvalidArgument("kurtosis", task.kurtosis, "3: the best possible learner is not known for other tokens")
-    if task.unasked and task.own_logit:
+    if task.own_field:
         raise InvalidArgument("unasked", task.unasked, "0 unless attention is cross, or self with mask strict")
     if not task.bayes_known:
         raise InvalidArgument(

@@ -112,13 +112,13 @@ def decompose(point: Prediction) -> Decomposition:
     problem = point.equations
     q, m = problem.units.reduced(point.q, point.m)
     end = plateau_of(problem)
-    c, field = end.c, problem.directions.separate_power
-    scale = point.unasked_scale * problem.units.beta / problem.units.beta0
-    q, m, power = q + scale**2 * field, m + scale * field, end.power + field
+    c, known = end.c, problem.directions
+    learned, power = np.array(known.learned_of(point, problem.units)), end.power + known.separate_power
+    q, m = known.output_values(np.array([q]), np.array([m]), learned)
     by_q, by_m = _averaged_partials(problem, (c * c * power, c * power), (q, m))
     spectral_map = SpectralMap(point.spread, point.threshold, point.cut, point.slope * point.learner.beta)
     under, over, features = distance_parts(problem.input, spectral_map, point.rank, c)
-    features += (scale - c) ** 2 * field
+    features += float(np.sum((learned - c * np.array(known.target_eigenvalues)) ** 2))
     mismatch = (by_m + 2.0 * c * by_q) * (m - c * power)
     parts = (by_q * under, by_q * features, by_q * over, mismatch)
     gap = (sum(parts) - point.excess_error) / point.excess_error if point.excess_error else 0.0
@@ -139,7 +139,7 @@ def check_decomposable(task: Task, learner: Learner) -> None:
     """Refuse a head with two sectors, and tokens of another kurtosis or with a mean that enter a token's own logit: no
     decomposition is derived for these.
     """
-    if task.unasked and task.own_logit:
+    if task.own_field:
         raise InvalidArgument(
             "unasked", task.unasked, "0 to split the error of a head that sees its own logit into parts"
         )

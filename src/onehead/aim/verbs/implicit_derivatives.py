@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onehead.aim.theory.build import heads_are_coupled
 from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.theory.state_evolution import StateEvolution
-from onehead.aim.verbs.predict import Prediction, overlaps_of, predict
+from onehead.aim.verbs.predict import Prediction, hats_of, overlaps_of, predict
 from onehead.aim.verbs.several_heads import predict_several_heads
 
 __all__ = ["decay_slope", "error_partials", "has_accurate_jacobian", "local_exponent"]
@@ -79,9 +79,7 @@ def decay_slope(point: Prediction) -> float:
             sides = [predict(point.task, one, point.alpha) for one in learners]
         low, high = sides
         return (high.test_error - low.test_error) / (2.0 * SOLVE_LOG_STEP)
-    hats = problem.hats(
-        point.q_hat, point.m_hat, point.sigma_hat, tuple(direction.effective for direction in point.directions)
-    )
+    hats = hats_of(problem, point)
     more, less = (problem.with_decay(problem.decay * float(np.exp(d))) for d in (LOG_STEP, -LOG_STEP))
     shift = more.overlaps_of(hats).coordinates - less.overlaps_of(hats).coordinates
     return _error_change(point, problem, shift / (2.0 * LOG_STEP))

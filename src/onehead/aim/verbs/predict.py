@@ -22,7 +22,7 @@ from onehead.errors import OutsideDomain, SolveError
 from onehead.results import Result, wrap_sentences
 from onehead.validation import instance, number, optional
 
-__all__ = ["Direction", "Prediction", "finish_prediction", "overlaps_of", "predict", "predict_one_head"]
+__all__ = ["Direction", "Prediction", "finish_prediction", "hats_of", "overlaps_of", "predict", "predict_one_head"]
 
 # Largest change of log q, log m or log Σ in the Newton step from a neighbouring solution.
 MAX_LOG_STEP_FINE = 0.3  # up to which the solve starts on the fine quadrature rule
@@ -163,7 +163,7 @@ class Prediction(Result):
     def channel(self) -> InputChannel:
         """Input channel at the solution; with leading directions it has their effective eigenvalues (P4)."""
         problem = self.equations
-        return problem.channel_at(_hats_of(problem, self))
+        return problem.channel_at(hats_of(problem, self))
 
     def sensitivity(self, parameter: str) -> dict[str, float]:
         """Return the derivative of every number with respect to one parameter, at fixed values of the others.
@@ -371,7 +371,7 @@ def _start(problem: StateEvolution, near: Prediction, task: Task, learner: Learn
     if not same or near.jacobian is None or problem.directions.sampled:
         return Start(state)
     jacobian = np.asarray(near.jacobian)
-    hats = _hats_of(problem, near).times(alpha / near.alpha)
+    hats = hats_of(problem, near).times(alpha / near.alpha)
     try:
         step = np.linalg.solve(np.eye(len(jacobian)) - jacobian, problem.overlaps_of(hats).coordinates - state)
     except (SolveError, np.linalg.LinAlgError):  # the map is zero at these conjugate fields
@@ -382,12 +382,11 @@ def _start(problem: StateEvolution, near: Prediction, task: Task, learner: Learn
     return Start(project(problem, state + step), jacobian if size < MAX_LOG_STEP_FINE else None)
 
 
-def _hats_of(problem: StateEvolution, point: Prediction) -> Hats:
+def hats_of(problem: StateEvolution, point: Prediction) -> Hats:
     """Return the hats of a point, in reduced units."""
     if problem.directions.separate_power:  # those of a field of its own sector have the field that they give
-        scale = point.unasked_scale * problem.units.beta / problem.units.beta0
-        field = tuple(scale * value for value in problem.directions.target_eigenvalues)
-        return Hats(point.q_hat, point.m_hat, point.sigma_hat, field)
+        field = problem.directions.learned_of(point, problem.units)
+        return Hats(point.q_hat, point.m_hat, point.sigma_hat, field or ())
     effective = tuple(direction.effective for direction in point.directions)
     return problem.hats(point.q_hat, point.m_hat, point.sigma_hat, effective)
 
@@ -412,7 +411,7 @@ def overlaps_of(problem: StateEvolution, point: Prediction) -> Overlaps | None:
         m_sectors=tuple(one - float(inside @ np.array(known.target_eigenvalues)) for one in m),
         sigma_sectors=sectors["sigma"],
         learned=learned,
-        effective=_hats_of(problem, point).effective,
+        effective=hats_of(problem, point).effective,
     )
 
 

@@ -208,7 +208,7 @@ def _scaling_point(samples: float, point: Prediction | Failure, learner: Learner
         return ScalingFailure(samples=samples, weight_decay=learner.decay, reason=point.reason)
     try:
         # no decomposition is derived for two sectors, nor for a mean with own logits
-        known = point.sectors is None and not (point.task.unasked and point.task.own_logit)
+        known = point.sectors is None and not point.task.own_field
         parts = decompose(point) if known else None
         exponent = local_exponent(point)
     except SolveError as failure:

@@ -159,8 +159,6 @@ def _prediction(
         sectors=None,
         directions=(),
         other_solutions=(),
-        unasked_scale=0.0,
-        unasked_share=0.0,
         effective_dim=None,
         q_cross=to_q * modes.cross(state.q) if several else None,
         m_cross=to_m * modes.cross(state.m) if several else None,

@@ -178,7 +178,7 @@ def relaxation_of(point: Prediction, start: float) -> Relaxation:
 
 def check_relaxation(task: Task, learner: Learner, time: float) -> None:
     """Refuse heads for which the law of finite times does not hold."""
-    plain = task.single_sector and not task.unasked and task.isotropic
+    plain = task.single_sector and task.standard_tokens
     if task.tied or not plain or learner.param == "direct" or task.heads > 1 or learner.values == "learnt":
         raise InvalidArgument(
             "time", time, "left out unless one untied head with one sector is trained through its factors"

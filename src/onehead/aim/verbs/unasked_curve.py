@@ -98,6 +98,9 @@ def unasked_curve(
     if not ratios or not all(0.0 < ratio < np.inf for ratio in ratios):
         raise InvalidArgument("samples_per_dim", samples_per_dim, "one or several numbers > 0")
     problem, dim = build_state_evolution(task, learner), task.dimension
+    if not problem.output.geometry.nested:
+        allowed = "a mask in which the columns of each row are among those of all longer ones, for samples over d"
+        raise InvalidArgument("mask", task.mask, allowed)
     if problem.output.loss.compiled_kind is None:
         raise InvalidArgument("loss", str(learner.loss), "squared or cross-entropy for samples over d")
     if problem.decay == 0.0:

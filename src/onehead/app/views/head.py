@@ -132,7 +132,7 @@ def _attention(task: Task, S: Array, beta: float, found: Scene) -> Array:
 
     # the mask of a longer sequence: tokens of another kurtosis have a theory for two tokens only
     long = task.changed(tokens=len(found.tokens), kurtosis=GAUSSIAN_KURTOSIS)
-    return np.asarray(labels(S, found.tokens, beta, None, keys=found.keys, columns=long.columns)[0])
+    return np.asarray(labels(S, found.tokens, beta, None, keys=found.keys, visible=long.visible)[0])
 
 
 def _values(task: Task, S: Array) -> list[float]:

@@ -18,6 +18,7 @@ from onehead.aim.flat_parameters import (
     problem_from_parameters,
     ratio_from_samples,
 )
+from onehead.aim.mask import Mask
 from onehead.aim.targets import Target
 from onehead.aim.task import Ratio
 from onehead.atomic_io import read_file
@@ -35,6 +36,7 @@ __all__ = [
     "any_alpha_option",
     "read_array",
     "read_eigenvalues",
+    "read_mask",
     "tuned_option",
 ]
 
@@ -43,6 +45,11 @@ MAX_ATOMS_BYTES = 2_000_000  # a hundred bytes for each of at most 20,000 eigenv
 MAX_ARRAY_BYTES = 4_000_000_000  # size of an array of tokens, which is kept in memory
 SPECTRA = ("token_spectrum", "key_spectrum")  # flags whose text may be the name of a file of eigenvalues
 KINDS_OF_SPECTRA = ("isotropic", "queries", "subspace", "levels", "power", "values")
+MAX_MASK_BYTES = 10_000_000  # eight bytes for each entry of a matrix of 1024 tokens, and more
+MASK_FILE = (
+    "Mask of one's own, in place of --mask: a matrix of zeros and ones, whose rows attend to its columns. From a .npy "
+    "file, or rows in a text file."
+)
 SAMPLE_COUNT = Number(gt=0.0, le=1e15)
 SAMPLE_COUNTS = Range(gt=0.0, le=1e15)
 
@@ -66,7 +73,7 @@ def aim_options(
             if values["target"] is None and target != PARAMETERS["target"].default:
                 values["target"] = target
             values |= {name: value for name, value in defaults.items() if values[name] is None}
-            with named_as_flags(*PARAMETERS.values()):
+            with _mask_from_file(flags.pop("mask_file"), values), named_as_flags(*PARAMETERS.values()):
                 if values["atoms"] is not None:
                     values["atoms"] = read_eigenvalues(values["atoms"])
                 for name in SPECTRA:
@@ -85,6 +92,8 @@ def aim_options(
 
         decorated: Callable[..., Any] = call
         for declared in reversed(PARAMETERS.values()):
+            if declared.name == "mask":
+                decorated = click.option("--mask-file", metavar="FILE", help=MASK_FILE)(decorated)
             if declared.kind != "other" or declared.flat in SPECTRA:
                 decorated = flag_of(declared, **_option_attributes(declared.flat, target, defaults))(decorated)
         return decorated
@@ -170,6 +179,33 @@ def read_eigenvalues(path: str, flag: str = "--atoms") -> list[float]:
             return [float(value) for value in _array(content).ravel()]
         lines = content.decode("utf-8-sig").splitlines()
         return [float(item) for line in lines for item in line.split("#")[0].replace(",", " ").split()]
+
+
+def read_mask(path: str) -> Any:
+    """Read the matrix of a .npy file, or of a text file with one row of zeros and ones in each line."""
+    allowed = "a .npy file or a text file of a square matrix of zeros and ones, at most 1024 rows"
+    with _read("--mask-file", path, allowed, MAX_MASK_BYTES) as content:
+        if path.endswith(".npy"):
+            return _array(content)
+        lines = (line.split("#")[0] for line in content.decode("utf-8-sig").splitlines())
+        rows = ["".join(line.replace(",", " ").split()) for line in lines]
+        return "/".join(row for row in rows if row)
+
+
+@contextmanager
+def _mask_from_file(path: str | None, values: dict[str, Any]) -> Iterator[None]:
+    """Context manager that reads the mask from a file, if one is given, and refuses it in its name."""
+    if path is None:
+        yield
+        return
+    if values["mask"] is not None:
+        raise click.UsageError("give only one of --mask and --mask-file.")
+    try:
+        values["mask"] = Mask(read_mask(path))
+        yield
+    except InvalidArgument as error:
+        name = "--mask-file" if error.name in ("mask", "--mask") else error.name
+        raise InvalidArgument(name, error.got, error.allowed, error.known) from None
 
 
 def read_array(flag: str, path: str) -> Any:

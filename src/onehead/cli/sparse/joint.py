@@ -53,9 +53,11 @@ def descend(
 
     Example: onehead sparse descend --alpha 2 --steps 15 --eta-b 3 --ridge 0.1 --ridge-query 0.03
     """
-    from onehead.sparse.verbs.descend import progress_steps
+    from onehead.sparse.verbs.descend import FRESH_ONLY, progress_steps
 
     chosen = SparseDescend(**given(flags))
+    if flags["batch_ratio"] is not None and chosen.batch != "fresh":
+        raise InvalidArgument("--batch-ratio", flags["batch_ratio"], FRESH_ONLY)
     rates = _read_schedule(schedule)
 
     def run(case: Case, advance: Callable[[], None]) -> Result:

@@ -23,6 +23,7 @@ from onehead.validation import checked, integer, number, one_of, optional
 __all__ = ["BATCHES", "MAX_STEPS", "Descent", "DescentStep", "check_plan", "descend", "progress_steps"]
 
 BATCHES: tuple[Batch, ...] = ("same", "fresh", "one-pass")
+FRESH_ONLY = "left out unless batch is fresh: other batches are a share of the given samples"
 MAX_STEPS = 200  # the time of a solve grows with the cube of the steps
 MAX_LOSS_RISE = 0.03  # relative rise of the training loss above its lowest value from which a descent is unstable
 
@@ -221,6 +222,8 @@ def check_plan(protocol: Protocol, plan: Plan) -> Plan:
         raise InvalidArgument("cos_query", protocol.cos_query, "None, because the descent finds the query")
     if plan.steps > MAX_STEPS:
         raise InvalidArgument("steps", plan.steps, f"an integer from 1 to {MAX_STEPS}")
+    if plan.batch != "fresh" and plan.batch_ratio != Plan(plan.steps).batch_ratio:
+        raise InvalidArgument("batch_ratio", plan.batch_ratio, FRESH_ONLY)
     if plan.schedule is None:
         return plan
     allowed = "a list of (eta_q, eta_w, eta_b), each of three finite numbers, eta_w and eta_b not negative"

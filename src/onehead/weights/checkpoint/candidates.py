@@ -8,7 +8,9 @@ from onehead.weights.checkpoint.loading import Source, open_source
 
 __all__ = ["Candidate", "candidates"]
 
-ATTENTION = re.compile(r"att|quer|key|[qkvo]_proj|qkv|in_proj|to_[qkv]|(?<![a-z])[qkv](?![a-z])|w[qkv]|[qkv]_lin", re.I)
+ATTENTION = re.compile(
+    r"att|quer|key|[qkvo]_proj|qkv|in_proj|to_[qkv]|(?<![a-z])(?:[qkv]|kv)(?![a-z])|w[qkv]|[qkv]_lin", re.I
+)
 NUMBER = re.compile(r"(?<=\.)(?:0|[1-9]\d{0,5})(?=\.)")
 FUSED = re.compile(r"qkv|query_key_value|in_proj|c_attn", re.I)
 INTERLEAVED = re.compile(r"query_key_value")

@@ -43,7 +43,7 @@ def unasked_field(task: Task) -> "UnaskedField":
     """
     if shared_by_rows(task):
         most = MAX_TOKENS_COUPLED if task.mask == "none" else MAX_TOKENS_ROWS
-        if task.tokens > most:
+        if task.longest_row > most:
             raise InvalidArgument(
                 "tokens",
                 task.tokens,

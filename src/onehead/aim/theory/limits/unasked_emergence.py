@@ -31,7 +31,8 @@ def unasked_emergence(problem: StateEvolution, token_mean: float) -> tuple[float
     """Return n/d at which the unasked field leaves zero, and its error; None where it is not known.
 
     It is zero where the penalty vanishes with the square of the field (direct training) or in the limit λ → 0⁺. It is
-    not known for heads that see their own logit, for losses of the user and for rows of more than `LONGEST` columns.
+    not known for heads that see their own logit, for losses of the user, for rows of more than `LONGEST` columns, and
+    for masks in which the columns of a row are not among those of all longer ones.
 
     Parameters
     ----------
@@ -46,6 +47,8 @@ def unasked_emergence(problem: StateEvolution, token_mean: float) -> tuple[float
         return None
     if problem.input.degree == 2 or problem.decay == 0.0:
         return 0.0, 0.0
+    if not geometry.nested:
+        return None
     field = problem.directions.separate_power
     unit = output.at_origin(ORIGIN_LEVEL)
     correlations = _row_correlations(problem, longest)

@@ -96,6 +96,8 @@ class ProxCache:
         averages are smooth where minima compete. Otherwise it starts from the labels, and the points are only stored.
     points : tuple of arrays, optional
         One array per block of logits.
+    starts_at_zero : bool
+        Whether the first evaluation starts from zero logits.
     averages : ProxAverages, optional
         Averages over these points.
     parts : list of ProxAverages, optional
@@ -109,3 +111,4 @@ class ProxCache:
     averages: Any = None
     parts: Any = None
     has_second_moments: bool = False
+    starts_at_zero: bool = False

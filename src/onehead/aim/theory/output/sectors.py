@@ -27,6 +27,7 @@ from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.matrix_sums import matrix_sums, row_matrix_sums, two_token_matrix_sums
 from onehead.aim.kernels.two_sector_rows import two_sector_row_sums
 from onehead.aim.kernels.two_sector_shared_logits import two_sector_shared_logit_sums
+from onehead.aim.kernels.two_tokens_simd import two_token_squared_matrix_sums
 from onehead.aim.logits.blocks import PARTS, Block, Row
 from onehead.aim.logits.control_variates import (
     NORMAL_QUARTIC_MEANS,
@@ -199,6 +200,8 @@ class SectorOutput(GaussianOutput):
             return row_matrix_sums, (self.loss.compiled_kind, 1.0 / variances[block.normal_groups])
         metric = np.ascontiguousarray(np.linalg.inv(block.covariance_at(sigmas)))
         arrays = BlockArrays(block.select, metric, block.conditional_means)
+        if block.is_pair and self.loss.compiled_kind == SQUARED:
+            return two_token_squared_matrix_sums, (arrays,)
         if block.is_pair:
             return two_token_matrix_sums, (self.loss.compiled_pair, arrays)
         return matrix_sums, (self.loss.compiled, self.loss.compiled_response, arrays)
@@ -400,7 +403,9 @@ class SectorOutput(GaussianOutput):
         yy = SoftmaxRow((Column(n, *3 * (self.label_power,)),)).yy
         factor = 2.0 / n if self.loss.compiled_kind == SQUARED else 1.0
         pull = np.array([factor**2 * (yy - 1.0 / n), factor * (1.0 - yy)])
-        return count * np.hstack([(n + 1) / n * pull, (n - 1) / n * pull])[None]
+        row = block.row
+        shares = [sum(one.count * one.variances[sector] for one in row.columns) / n for sector in range(2)]
+        return 2.0 * count * np.hstack([share * pull for share in shares])[None]
 
     def _origin_sums(self, level: int, *, check_rule: bool = False) -> list[Array]:
         """Return for every block (qhat, mhat) of each sector at S = 0 in pieces, one row per slice of the nodes."""

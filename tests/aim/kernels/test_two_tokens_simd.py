@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from onehead.aim import Learner, Task
 from onehead.aim.kernels import two_tokens_simd as lanes
 from onehead.aim.kernels.arguments import BlockArrays, Modes, Nodes, Scaling, Slices
+from onehead.aim.kernels.matrix_sums import two_token_matrix_sums
 from onehead.aim.kernels.two_tokens import two_token_sums
 from onehead.aim.logits.blocks import SLICE
 from onehead.aim.logits.quadrature import logit_rule
@@ -107,6 +108,38 @@ def test_where_a_prox_has_one_minimum_it_starts_where_it_was(monkeypatch):
     assert started == [1, 2, 2, 1]
     anew = CHANNEL.averages(1.0, 0.9, convex, level=0)
     assert np.array(found[2]) == pytest.approx(np.array(anew), rel=1e-9)  # gradients of 1e-10 are left
+
+
+@pytest.mark.parametrize("sigma", [0.3, 4.0])
+@pytest.mark.parametrize("detail", [0, 1])
+@pytest.mark.parametrize("search", [0, 1, 2])
+def test_matrices_are_those_of_one_node_after_the_other(sigma, detail, search):
+    """The metric contains Sigma, and nodes are logits: of a head that sees its own logit (U5.2, D2.2)."""
+    count, length = 4, SLICE
+    rng = np.random.default_rng(3)
+    nodes = count * length - 5  # the last chunk is not full
+    label, free = (np.ascontiguousarray(rng.standard_normal((nodes, 2)) * size) for size in (2.0, 1.5))
+    weights = rng.random(nodes) / nodes
+    arrays = BlockArrays(BLOCK.select, BLOCK.metric / sigma, BLOCK.conditional_means)
+    found = []
+    for kernel, before in (
+        (two_token_matrix_sums, (CHANNEL.loss.compiled_pair,)),
+        (lanes.two_token_squared_matrix_sums, ()),
+    ):
+        out, kept = np.empty((count, 24)), np.zeros((nodes, 2))
+        kernel(
+            *before, arrays, Nodes(label, label + free, weights, kept), Scaling(1.0, 0.0, 1.0, 1.0),
+            Modes(search, detail, 1), Slices(length, 0, count), out,
+        )  # fmt: skip
+        found.append((out, kept))
+    (one, one_points), (side, side_points) = found
+    assert one_points == pytest.approx(side_points, abs=1e-8)
+    scale = np.abs(one).max(axis=0)
+    # gradients of 1e-10 are left; the answer to the label is a difference in one of the two
+    close = np.where(np.arange(24) < 20, 1e-8, 1e-6) * np.maximum(scale, 1e-6)
+    close[3] = 1e-6  # the largest gradient itself
+    assert np.all(np.abs(one - side) <= close)
+    assert (np.abs(one[:, 16:]).max() > 0.0) == (detail > 0)
 
 
 def test_slices_hold_whole_chunks():

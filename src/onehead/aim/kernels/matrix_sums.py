@@ -15,7 +15,7 @@ from onehead.aim.kernels.two_tokens import pair_loop
 from onehead.numerics.jit import njit
 from onehead.numerics.prox import PAIR, ROW
 
-__all__ = ["matrix_sums", "row_matrix_sums", "two_token_matrix_sums"]
+__all__ = ["matrix_sums", "multiply_by_metric", "row_matrix_sums", "two_token_matrix_sums"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -59,7 +59,7 @@ def _add_inverse(sums, weight, inverse, response, metric, sigma, modes):  # type
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _multiply_by_metric(sums, metric, mass, modes):  # type: ignore[no-untyped-def]
+def multiply_by_metric(sums, metric, mass, modes):  # type: ignore[no-untyped-def]
     """Make -de/dv = P - P A^-1 P and de/du* = P A^-1 R of the sums of A^-1 and A^-1 R, with P = C(Sigma)^-1."""
     if modes.detail > 0:
         n = metric.shape[0]
@@ -69,7 +69,7 @@ def _multiply_by_metric(sums, metric, mass, modes):  # type: ignore[no-untyped-d
             matrices[4] = metric @ matrices[4]
 
 
-_matrix_loop = dense_loop(_add_matrices, _add_inverse, _multiply_by_metric)
+_matrix_loop = dense_loop(_add_matrices, _add_inverse, multiply_by_metric)
 
 
 @njit(
@@ -109,7 +109,7 @@ def _add_pair_inverse(sums, weight, hessian, response, over_step, modes):  # typ
                 matrices[4, i, j] += inverse[i][j] * response[j]
 
 
-_pair_matrix_loop = pair_loop(_add_pair_matrices, _add_pair_inverse, _multiply_by_metric)
+_pair_matrix_loop = pair_loop(_add_pair_matrices, _add_pair_inverse, multiply_by_metric)
 
 
 @njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")

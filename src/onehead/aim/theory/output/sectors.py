@@ -27,6 +27,7 @@ from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.matrix_sums import matrix_sums, row_matrix_sums, two_token_matrix_sums
 from onehead.aim.kernels.two_sector_rows import two_sector_row_sums
 from onehead.aim.kernels.two_sector_shared_logits import two_sector_shared_logit_sums
+from onehead.aim.kernels.two_tokens_simd import two_token_squared_matrix_sums
 from onehead.aim.logits.blocks import PARTS, Block, Row
 from onehead.aim.logits.control_variates import (
     NORMAL_QUARTIC_MEANS,
@@ -199,6 +200,8 @@ class SectorOutput(GaussianOutput):
             return row_matrix_sums, (self.loss.compiled_kind, 1.0 / variances[block.normal_groups])
         metric = np.ascontiguousarray(np.linalg.inv(block.covariance_at(sigmas)))
         arrays = BlockArrays(block.select, metric, block.conditional_means)
+        if block.is_pair and self.loss.compiled_kind == SQUARED:
+            return two_token_squared_matrix_sums, (arrays,)
         if block.is_pair:
             return two_token_matrix_sums, (self.loss.compiled_pair, arrays)
         return matrix_sums, (self.loss.compiled, self.loss.compiled_response, arrays)

@@ -11,6 +11,7 @@ import numpy as np
 
 from checks.soak_problems import Problem, problem_of
 from onehead import sparse
+from onehead.sparse.theory import bayes, bayes_rule, token_samples
 from onehead.sparse.theory import features as sampling
 from onehead.sparse.theory import oracle as oracles
 
@@ -19,6 +20,7 @@ __all__ = ["said_and_true"]
 FINER = 16  # times more points of the truth
 LARGEST = 2**26  # normal numbers of the truth
 OTHER = 10_000  # added to its seeds
+BEST = (bayes, bayes_rule)  # what the best possible learner is computed by
 WORKING = {name: import_module(f"onehead.sparse.verbs.{name}") for name in ("predict", "capacity", "oracle")}
 
 
@@ -42,7 +44,14 @@ def _answer(problem: Problem, accuracy: float | None, seed: int) -> Any:
         return sparse.oracle(task, seed=seed)
     if problem.verb == "sparse.capacity":
         return sparse.capacity(task, plan)
+    if problem.verb == "sparse.bayes":
+        return sparse.bayes(task, plan.alpha)
     return sparse.predict(task, plan, model=problem.options["model"], accuracy=accuracy)
+
+
+def _more_sequences(length: int, signal_tokens: int, log2_points: int) -> token_samples.TokenSample:
+    """Eight times the sequences."""
+    return token_samples.token_sample(length, signal_tokens, log2_points + 3)
 
 
 @contextmanager
@@ -72,6 +81,9 @@ def _finer(level: int) -> Iterator[None]:
         (WORKING["predict"], "with_gauss", partial(sampling.with_gauss, grid=grid)),
         (WORKING["capacity"], "LOG2_POINTS", (level,)),
         (WORKING["capacity"], "SCRAMBLING_SEED", OTHER),
+        (token_samples, "SCRAMBLING_SEED", OTHER),
+        *((module, "token_sample", _more_sequences) for module in BEST),
+        *((module, name, 0.8 * getattr(module, name)) for module in BEST for name in ("STEP", "NARROW_STEP")),
         (oracles, "INVERSION_RULES", ((4000, 14.0, 16001),) * 2),
         (WORKING["oracle"], "NORMALS_PER_CLASS", FINER * WORKING["oracle"].NORMALS_PER_CLASS),
         (WORKING["oracle"], "MIN_SAMPLES", FINER * WORKING["oracle"].MIN_SAMPLES),
@@ -80,4 +92,6 @@ def _finer(level: int) -> Iterator[None]:
     with ExitStack() as stack:
         for room, name, value in changes:
             stack.enter_context(mock.patch.object(room, name, value))
+        token_samples.token_sample.cache_clear()
         yield
+    token_samples.token_sample.cache_clear()

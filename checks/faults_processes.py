@@ -208,8 +208,10 @@ def twice(number: int, folder: Path, seed: int = 0) -> dict[str, Any]:
         pass
     if hard:
         os.link(store, other)
+    first.send_signal(signal.SIGSTOP)  # it must not be done before the second begins, however slow the machine is
     second = _sweeping(other, POINTS // 2)
     _, told = second.communicate(timeout=PATIENCE)
+    first.send_signal(signal.SIGCONT)
     first.communicate(timeout=PATIENCE)
     sentence = told.decode().strip().splitlines()[-1:]
     refused = second.returncode != 0 and ("hard links" if hard else "is in use by another sweep") in "".join(sentence)

@@ -29,6 +29,7 @@ __all__ = [
     "log_uniform",
     "problem_of",
     "solve",
+    "task_of",
     "uniform",
 ]
 
@@ -270,12 +271,18 @@ def solve(problem: Problem) -> tuple[str, str]:
     return (_AIM if half == "aim" else _SPARSE)[name](*problem_of(problem), problem)
 
 
+def task_of(problem: Problem) -> Any:
+    """The task."""
+    task = {name: _build(value) for name, value in problem.task.items()}
+    return (aim if problem.verb.startswith("aim") else sparse).Task(**task)
+
+
 def problem_of(problem: Problem) -> tuple[Any, Any]:
     """Task and learner, or task and protocol."""
-    task = {name: _build(value) for name, value in problem.task.items()}
+    task = task_of(problem)
     if problem.verb.startswith("aim"):
-        return aim.Task(**task), aim.Learner(**problem.learner)
-    return sparse.Task(**task), sparse.Protocol(**problem.learner)
+        return task, aim.Learner(**problem.learner)
+    return task, sparse.Protocol(**problem.learner)
 
 
 def _first(*complaints: tuple[bool, str]) -> str:

@@ -140,6 +140,15 @@ def test_every_name_that_a_page_documents_exists():
         assert missing_names(names) == [], page.name
 
 
+def test_every_test_that_a_page_names_exists():
+    named = set()
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        named |= set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page.read_text()))
+    assert len(named) > 40
+    missing = [f"{path}::{name}" for path, name in sorted(named) if f"def {name}(" not in (ROOT / path).read_text()]
+    assert missing == []
+
+
 def test_maps_on_pages_have_at_least_five_values_per_axis():
     pages = " ".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
     axes = re.findall(r"onehead \w+ map [^`\n]*?--x \S+=\S*?:(\d+) --y \S+=\S*?:(\d+)[ `\n]", pages)

@@ -7,7 +7,7 @@ from tests.support.refusals import refusal
 from onehead.errors import Diverged
 from onehead.sparse import Protocol, Task, align, bayes, descend, train
 from onehead.sparse.losses import LOSSES
-from onehead.sparse.solve.descent import STEP_QUANTITIES, Plan
+from onehead.sparse.solve.descent import STEP_QUANTITIES, Plan, solve_trajectory
 from onehead.sparse.solve.joint_error import joint_test_error
 from onehead.sparse.theory.joint.attention_forces import JointWeights, block_trace, forces, semidefinite_root, slopes
 from onehead.sparse.theory.joint.descent_kernels import _hessian_product
@@ -241,6 +241,18 @@ def test_stated_errors_of_the_test_error_hold():
     weights = JointWeights(np.array([found.overlap_query, found.overlap_readout]), gram, found.bias)
     expected = np.mean([joint_test_error(task, weights, log2_points=14, seed=seed) for seed in (21, 22, 23)])
     assert abs(found.test_error - expected) < 2.0 * found.errors["test_error"]
+
+
+def test_stated_errors_hold_at_large_rates():
+    """Derivatives through many steps have long tails there; four times the points are the reference."""
+    protocol = EARLY.changed(alpha0=0.5, alpha1=0.5, eta_q=2.0, eta_w=2.0, eta_b=2.0, ridge=0.01, ridge_query=0.01)
+    coarse, fine = (solve_trajectory(RARE, protocol, Plan(8), points) for points in (9, 11))
+    for step in range(1, 8):  # the first step is exact
+        for name in ("test_error", "train_loss", "cos_query", "cos_readout", "norm_query", "norm_readout", "bias"):
+            column = STEP_QUANTITIES.index(name)
+            gap = abs(coarse.means[step, column] - fine.means[step, column])
+            error = np.hypot(coarse.errors[step, column], fine.errors[step, column])
+            assert gap < 3.0 * error + 1e-9, (step, name)
 
 
 def test_best_possible_learner_is_better_than_every_step():

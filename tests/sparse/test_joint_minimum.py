@@ -11,6 +11,7 @@ from onehead.sparse.losses import LOSSES
 from onehead.sparse.solve import joint_minimum as solver
 from onehead.sparse.theory.joint.joint_minimum import JointMinimum, JointPoint, _invert
 from onehead.sparse.training.minimise import _objective
+from onehead.sparse.verbs import joint as module
 
 STRONG = Task(length=10, signal_tokens=1, strength=5.0, positive_rate=0.5)
 PLAN = Protocol(alpha0=1.0, alpha1=1.0, beta=1.0, ridge=0.1, ridge_query=0.1)
@@ -196,7 +197,7 @@ def test_a_minimum_that_direct_iteration_misses_is_continued_from_larger_ridges(
 def test_equations_that_do_not_converge_say_how_far_they_were_followed(monkeypatch):
     monkeypatch.setattr(solver, "MAX_EVALUATIONS", 3)
     with pytest.raises(NotConverged, match="was not found") as caught:
-        joint(STRONG, PLAN, log2_points=4)
+        joint(Task(length=3), PLAN, log2_points=4)
     assert caught.value.residual > solver.TOLERANCE
     last = solver.solve_joint_minimum
 
@@ -208,7 +209,22 @@ def test_equations_that_do_not_converge_say_how_far_they_were_followed(monkeypat
 
     monkeypatch.setattr(solver, "solve_joint_minimum", stops)
     with pytest.raises(NotConverged, match=r"down to ridge_query = 0\.3.*, ridge = 0\.3.*it is stable"):
-        joint(STRONG, PLAN, log2_points=4)
+        joint(Task(length=3), PLAN, log2_points=4)
+
+
+def test_a_set_of_points_without_a_solution_is_replaced(monkeypatch):
+    """A sample that lies where one of its two inner minima ends has infinite derivatives."""
+    solve = module.solve_from_neighbour
+
+    def fails_on_the_second_set(equations, problem, near):
+        if equations.seed == [1]:
+            raise NotConverged("stopped", residual=1e-3)
+        return solve(equations, problem, near)
+
+    monkeypatch.setattr(module, "solve_from_neighbour", fails_on_the_second_set)
+    found = joint(Task(length=3), PLAN, log2_points=5)
+    assert found.certificate.kind == "heuristic"
+    assert "replaced by another" in found.certificate.warnings[-1]
 
 
 def test_training_is_compared_with_the_joint_minimum():

@@ -49,12 +49,51 @@ DESCENTS = {
         {14: ((0.9216, 0.9199, 99), (1.2214, 1.2305, 79), (1.652, 1.656, 100), (2.220, 2.224, 100),
               (-1.008, -1.021, 370), (-0.585, -0.593, 100), (0.0760, 0.0773, 11), (0.1141, 0.1136, 14))},
     ),
+    "square": (
+        STRONG, _descent(2.0, (0.3, 0.3, 0.3), (0.0, 0.05), "square"), 400,
+        {8: ((0.3491, 0.3452, 32), (0.4496, 0.4477, 25), (0.3895, 0.3849, 24), (0.5894, 0.5844, 29), None, None,
+             (0.1732, 0.1735, 14), (0.1007, 0.0964, 42))},
+    ),
     "rare positives": (
         RARE, _descent(1.0, (2.0, 2.0, 2.0), (0.01, 0.01)), 400,
         {12: ((0.4578, 0.4645, 292), (1.4887, 1.4647, 286), (1.377, 1.380, 70), (2.330, 2.331, 140),
               (-0.573, -0.574, 320), (-1.476, -1.494, 250), (0.0459, 0.0471, 9), (0.1619, 0.1648, 34))},
     ),
 }  # fmt: skip
+# name: task, protocol, arguments of descend, dimension, {step: rows in the order of FRESH_COLUMNS}
+FRESH_COLUMNS = ("overlap_query", "overlap_readout", "norm_query", "norm_readout", "bias", "test_error")
+FRESH = {
+    "logistic": (
+        STRONG, _descent(2.0, (1.0, 1.0, 2.0), (0.0, 0.0)), {"batch": "fresh", "batch_ratio": 0.5}, 500,
+        {
+            4: ((0.5095, 0.5114, 117), (0.5958, 0.5984, 83), (0.5510, 0.5512, 107), (0.7291, 0.7345, 64),
+                (-0.184, -0.164, 220), (0.3032, 0.315, 190)),
+            12: ((0.9062, 0.9156, 62), (1.1574, 1.1624, 72), (1.0815, 1.0930, 47), (1.3396, 1.3491, 68),
+                 (-1.965, -1.939, 130), (0.0286, 0.0297, 5)),
+        },
+    ),
+    "square, rare positives": (
+        RARE, _descent(2.0, (0.3, 0.3, 0.3), (0.0, 0.0), "square"), {"batch": "fresh", "batch_ratio": 0.25}, 500,
+        {20: ((0.3977, 0.4037, 134), (0.7218, 0.7224, 124), (0.6237, 0.6315, 102), (0.8777, 0.8802, 95),
+              (-0.921, -0.921, 130), (0.0784, 0.0833, 29))},
+    ),
+    # batches of ten of five hundred: rates (2, 2, 4) per sample ratio, sample ratio 2 after a hundred steps
+    "one-pass SGD in small batches": (
+        STRONG, _descent(2.0, (0.04, 0.04, 0.08), (0.0, 0.0)), {"batch": "fresh", "batch_ratio": 0.02}, 500,
+        {100: ((0.5837, 0.5847, 46), (0.6576, 0.6605, 40), (0.6330, 0.6361, 33), (0.7738, 0.7767, 64),
+               (-0.483, -0.450, 220), (0.145, 0.165, 150))},
+    ),
+}  # fmt: skip
+# Test errors of joint descent stopped early: sample ratio, step, theory, trained, standard error, dimension.
+EARLY_STOPPED = (
+    (0.5, 9, 0.0476, 0.0502, 0.0019, 800), (1.0, 10, 0.0305, 0.0307, 0.0003, 500),
+    (4.0, 10, 0.0208, 0.0214, 0.0003, 300), (8.0, 10, 0.0194, 0.0199, 0.0001, 200),
+)  # fmt: skip
+# Test errors of one-pass SGD at sample ratios 1 to 8, from 2^9 points
+ONE_PASS = {
+    (0.5, 0.5, 4.0): (0.315, 0.258, 0.203, 0.152, 0.099, 0.046, 0.026, 0.0221),
+    (2.0, 2.0, 4.0): (0.267, 0.152, 0.052, 0.033, 0.029, 0.0276, 0.0273, 0.0274),
+}
 # task, protocol, dimension, (theory, trained, standard error in the last digit) in the order of REUSE_COLUMNS
 REUSED = (
     (STRONG, _reuse(2.0, 64.0, 0.1), 300,
@@ -111,6 +150,8 @@ def test_descents_are_those_of_the_published_tables(name):
     for step, row in steps.items():
         point = found.after(step)
         for column, published in zip(DESCENT_COLUMNS, row, strict=True):
+            if published is None:
+                continue
             known = PUBLISHED_ERRORS.get((name, column), 0.0)
             where = f"step {step}, {column}"
             _compare(getattr(point, column), point.errors[column], published, dim, where, published_error=known)
@@ -127,3 +168,55 @@ def test_reused_data_are_those_of_the_published_table(row):
         value = norm if column == "norm" else getattr(found, column)
         # sharpness and cosine vary between samples, and the test error is convex in them: 25/d
         _compare(value, found.errors.get(column, 0.0), values, dim, column, finite_size=25.0)
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if "SGD" in one else one for one in FRESH])
+def test_fresh_batches_are_those_of_the_published_table(name):
+    task, protocol, options, dim, steps = FRESH[name]
+    found = descend(task, protocol, steps=max(steps), **options)
+    for step, row in steps.items():
+        point = found.after(step)
+        for column, published in zip(FRESH_COLUMNS, row, strict=True):
+            _compare(getattr(point, column), point.errors[column], published, dim, f"step {step}, {column}")
+
+
+@pytest.mark.parametrize(("alpha", "step", "theory", "trained", "error", "dim"), EARLY_STOPPED)
+def test_early_stopping_is_that_of_the_published_table(alpha, step, theory, trained, error, dim):
+    found = descend(STRONG, _descent(alpha, (1.0, 0.3, 3.0), (0.03, 0.1)), steps=step).after(step)
+    # published values are about 0.0003 too low at many samples, from small sets of points: a direct simulation at
+    # alpha = 8 has 0.01958(9), and 2^15 points 0.01973(3)
+    assert abs(found.test_error - theory) < 0.0005
+    # the bias varies between runs, which adds about 0.08/d
+    assert abs(found.test_error + 0.08 / dim - trained) < 3.5 * error + 3.0 * found.errors["test_error"]
+
+
+@pytest.mark.parametrize("rates", ONE_PASS)
+def test_one_pass_descent_is_that_of_the_published_table(rates):
+    found = descend(STRONG, _descent(8.0, rates, (0.0, 0.0)), steps=8, batch="one-pass")
+    for step, expected in zip(found.steps, ONE_PASS[rates], strict=True):
+        # published values have finite batches: 0.145 at n_b = 0.02 d where 0.140 is the limit; where the error falls
+        # fast by half per unit of alpha this is up to a tenth of the value
+        assert step.test_error == pytest.approx(expected, rel=0.1 if expected > 0.04 else 0.015)
+
+
+@pytest.mark.slow
+def test_small_batches_converge_to_one_pass_descent():
+    """The test error at alpha = 2 in batches of n_b/d = 0.04 and 0.02 lies above the limit by a multiple of n_b."""
+    limit = descend(STRONG, _descent(2.0, (2.0, 2.0, 4.0), (0.0, 0.0)), steps=1, batch="one-pass")
+    gaps = []
+    for ratio in (0.04, 0.02):
+        plan = _descent(2.0, (2.0 * ratio, 2.0 * ratio, 4.0 * ratio), (0.0, 0.0))
+        steps = round(2.0 / ratio)
+        gaps.append(descend(STRONG, plan, steps=steps, batch="fresh", batch_ratio=ratio).after(steps).test_error)
+    gaps = np.array(gaps) - limit.test_error
+    assert gaps[0] > 0.0
+    assert gaps[0] / gaps[1] == pytest.approx(2.0, abs=0.2)  # stated errors are 3 % of the smaller gap
+
+
+def test_descent_of_long_sequences_is_that_of_the_published_table():
+    """L = 100 and d = 200: products of different tokens of a sample, which the theory neglects, are small."""
+    task = Task(length=100, strength=5.365)
+    found = descend(task, _descent(6.0, (6.0, 8.0, 4.0), (0.0, 0.0)), steps=4).after(4)
+    published = ((0.438, 0.464, 510), (0.558, 0.575, 350), (0.466, 0.489, 500), (0.850, 0.867, 270))
+    for column, row in zip(FRESH_COLUMNS, published, strict=False):
+        _compare(getattr(found, column), found.errors[column], row, 200, column)

@@ -29,7 +29,7 @@ __all__ = [
 
 TOLERANCE = 1e-6  # largest change of an unknown
 DAMPING = 0.5  # of the steps without extrapolation
-DAMPED_STEPS = 15  # before the first extrapolation
+DAMPED_STEPS = (15, 60)  # before the first extrapolation, and before the next attempt
 MAX_STEP = 0.5  # of an unknown
 MAX_EVALUATIONS, PATIENCE = 120, 40  # of one solve
 LIMIT = 100.0  # of an unknown
@@ -101,7 +101,8 @@ def find_minima(equations: JointMinimum, problem: RidgeProblem) -> tuple[JointSo
     for name, start in STARTS.items():
         equations.fields = None
         with suppress(SolveError):
-            found.append(solve_joint_minimum(equations, problem, _approach(equations, problem, start), name))
+            near = _approach(equations, problem, start, DAMPED_STEPS[0])
+            found.append(solve_joint_minimum(equations, problem, near, name))
     failure: NotConverged | None = None
     if len(found) < len(STARTS) or any(problem.alpha * one.averages.stability >= 1.0 for one in found):
         equations.fields = None
@@ -169,25 +170,26 @@ def solve_joint_minimum(
 
 
 def solve_from_neighbour(equations: JointMinimum, problem: RidgeProblem, near: JointSolution) -> JointSolution:
-    """Return the solution next to that of another set of points, with damped steps first where it is far.
+    """Return the solution next to that of another set of points; where the iteration fails, damped steps go first.
 
     Raises
     ------
     SolveError
         If the iteration does not settle.
     """
-    try:
-        return solve_joint_minimum(equations, problem, near.point, near.reached_from)
-    except SolveError:
-        equations.fields = None
-        return solve_joint_minimum(equations, problem, _approach(equations, problem, near.point), near.reached_from)
+    point = near.point
+    for steps in DAMPED_STEPS:
+        with suppress(SolveError):
+            return solve_joint_minimum(equations, problem, point, near.reached_from)
+        point = _approach(equations, problem, point, steps)
+    return solve_joint_minimum(equations, problem, point, near.reached_from)
 
 
-def _approach(equations: JointMinimum, problem: RidgeProblem, start: JointPoint) -> JointPoint:
+def _approach(equations: JointMinimum, problem: RidgeProblem, start: JointPoint, steps: int) -> JointPoint:
     """Return the point after some damped steps: far from a solution extrapolation would lead astray."""
     unknowns = _unknowns(start)
     with np.errstate(all="ignore"):
-        for _ in range(DAMPED_STEPS):
+        for _ in range(steps):
             point = _point(unknowns)
             change = _unknowns(_next(point, equations.averages(point), problem)) - unknowns
             if not np.isfinite(change).all():

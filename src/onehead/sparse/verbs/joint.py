@@ -1,8 +1,9 @@
 """Where joint training ends: the minimum over query, readout and bias with a ridge on both (J25-J31)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,7 +30,10 @@ from onehead.validation import checked, integer
 
 __all__ = ["JointTraining", "OtherMinimum", "joint"]
 
+Found = TypeVar("Found")
+
 REPLICATES = 4  # independent point sets, each with a solution of its own
+SPARE_SETS = 3  # sets that are tried for each of them
 LOG2_POINTS = 9  # log2 of the points per class of each
 SEARCH_LOG2_POINTS = 6  # in the search for all solutions
 MAX_LENGTH = 200  # tokens; the certificate tries one start per token
@@ -150,14 +154,21 @@ def joint(task: Task, protocol: Protocol, *, log2_points: int = LOG2_POINTS) -> 
     affordable = int(np.log2(MAX_NUMBERS / task.length))
     points = min(int(log2_points), affordable)
     problem = RidgeProblem(protocol.alpha, protocol.ridge_query / protocol.beta**2, protocol.ridge)
-    equations = JointMinimum(task, protocol.loss, points, [0])
-    lowest, *others = _all_minima(equations, problem)
 
-    def replicate(index: int) -> tuple[JointMinimum, JointSolution]:
-        other = JointMinimum(task, protocol.loss, points, [index])
-        return other, solve_from_neighbour(other, problem, lowest)
+    def sets(first: int) -> list[JointMinimum]:
+        """Independent sets of points; a set with a sample between two inner minima may have no solution."""
+        return [JointMinimum(task, protocol.loss, points, [first + k * REPLICATES]) for k in range(SPARE_SETS)]
 
-    solved = [(equations, lowest), *thread_map(replicate, range(1, REPLICATES), level="trajectory")]
+    equations, (lowest, *others) = _first(lambda one: _all_minima(one, problem), sets(0))
+    solved = [
+        (equations, lowest),
+        *thread_map(
+            lambda index: _first(lambda one: solve_from_neighbour(one, problem, lowest), sets(index)),
+            range(1, REPLICATES),
+            level="trajectory",
+        ),
+    ]
+    replaced = any(one.seed[0] >= REPLICATES for one, _ in solved)
     rows = np.array([_numbers(task, protocol, found, index) for index, (_, found) in enumerate(solved)])
     means = _named(rows.mean(axis=0))
     errors = _named(error_from_replicates(rows - rows.mean(axis=0)))
@@ -171,23 +182,33 @@ def joint(task: Task, protocol: Protocol, *, log2_points: int = LOG2_POINTS) -> 
         switching=switching,
         reached_from=lowest.reached_from,
         other_solutions=other_solutions,
-        certificate=_certificate(lowest, means, switching, errors, other_solutions),
+        certificate=_certificate(lowest, means, switching, errors, other_solutions, replaced=replaced),
     )
+
+
+def _first(solve: Callable[[JointMinimum], Found], sets: Sequence[JointMinimum]) -> tuple[JointMinimum, Found]:
+    """Return the first of some sets of points that has a solution, with it; the failure of the last one if none has."""
+    for equations in sets[:-1]:
+        with suppress(SolveError):
+            return equations, solve(equations)
+    return sets[-1], solve(sets[-1])
 
 
 def _all_minima(equations: JointMinimum, problem: RidgeProblem) -> tuple[JointSolution, ...]:
     """Return all solutions found, the lowest objective first; they are searched on a small set of points."""
-    search = JointMinimum(equations.task, equations.loss, min(SEARCH_LOG2_POINTS, equations.log2_points), [0])
+    search = JointMinimum(
+        equations.task, equations.loss, min(SEARCH_LOG2_POINTS, equations.log2_points), equations.seed
+    )
 
-    def refined(one: JointSolution) -> JointSolution:
+    found = []
+    for one in find_minima(search, problem):
         equations.fields = None
-        return solve_from_neighbour(equations, problem, one)
-
-    try:
-        return distinct_minima(sorted(map(refined, find_minima(search, problem)), key=_is_continued))
-    except SolveError:  # a solution of the small set only
-        equations.fields = None
-        return find_minima(equations, problem)
+        with suppress(SolveError):  # a solution of the small set only
+            found.append(solve_from_neighbour(equations, problem, one))
+    if found:
+        return distinct_minima(sorted(found, key=_is_continued))
+    equations.fields = None
+    return find_minima(equations, problem)
 
 
 def _is_continued(solution: JointSolution) -> bool:
@@ -232,10 +253,12 @@ def _certificate(
     switching: float,
     errors: dict[str, float],
     others: tuple[OtherMinimum, ...],
+    *,
+    replaced: bool,
 ) -> Certificate:
     """Return a certificate that says whether the minimum is stable and unique (J31)."""
     stability = means["stability"]
-    unique = stability < 1.0 and switching == 0.0
+    unique = stability < 1.0 and switching == 0.0 and not replaced
     warnings = [
         f"another minimum is reached from {one.reached_from}: objective {one.objective:.5g}, test error "
         f"{one.test_error:.4g}; the lowest objective is {means['objective']:.5g}."
@@ -246,6 +269,10 @@ def _certificate(
             0,
             f"several minima (stability {stability:.3g}, switching {switching:.2g}): the numbers are approximate, and "
             "runs from different starts end in different minima.",
+        )
+    if replaced:
+        warnings.append(
+            "a set of points had no solution, because a sample lies between two minima; it was replaced by another."
         )
     return Certificate(
         status="converged: stable" if unique else "converged, approximate: several minima",

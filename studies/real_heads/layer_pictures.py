@@ -70,9 +70,10 @@ def rank(data: LayerData) -> "Figure":
     figure, (own, before, pulled) = panels(1, 3)
     first = at_start(data.heads)
     for k, width in enumerate(widths_of(data)):
-        rows = [row for row in penalised(data.heads, width=width) if at_place(row) in first]
-        shares = np.array([row["left"] / row["head_dim"] for row in rows])
-        for axes, kind in ((own, "own"), (before, "before")):
+        every = penalised(data.heads, width=width)
+        known = [row for row in every if at_place(row) in first]  # a seed may have no run without decay
+        for axes, kind, rows in ((before, "before", known), (own, "own", every)):
+            shares = np.array([row["left"] / row["head_dim"] for row in rows])
             forces = [row["force"] if kind == "own" else first[at_place(row)]["force"] for row in rows]
             x = [strength(row["penalty"], width, force) for row, force in zip(rows, forces, strict=True)]
             x = np.clip(x, SMALLEST, LARGEST)

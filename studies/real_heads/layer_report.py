@@ -282,12 +282,14 @@ def trained(data: LayerData) -> str:
     runs = by_run(data.heads)
     minutes = sum(run[0]["cpu"] for run in runs) / 60.0
     widths = ", ".join(map(str, widths_of(data)))
-    seeds = ", ".join(
-        f"{len({row['seed'] for row in penalised(data.heads, width=width)})} at width {width}"
-        for width in widths_of(data)
-    )
+    seeds = []
+    for width in widths_of(data):
+        rows = select(data.heads, width=width)
+        counts = {len({row["seed"] for row in only(rows, penalty=x)}) for x in {row["penalty"] for row in rows}}
+        seeds.append(f"{' to '.join(map(str, sorted({min(counts), max(counts)})))} at width {width}")
     return (
-        f"{len(runs)} runs of widths {widths} with {minutes:.0f} minutes of CPU time; seeds for each λ: {seeds}. "
+        f"{len(runs)} runs of widths {widths} with {minutes:.0f} minutes of CPU time; seeds for each λ: "
+        f"{', '.join(seeds)}. "
         "Errors are standard errors over runs."
     )
 

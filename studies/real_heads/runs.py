@@ -92,4 +92,5 @@ LAYER_RUNS = (
         for penalty in (1e-3, 3e-3)
     ),
     Run(width=64, decay=1.0),
+    Run(penalty=1e-3, seed=1),
 )

@@ -364,8 +364,9 @@ def tune(
     With --protocol reuse: temperature and ridge. With --protocol descend: rates, ridges and the step at which to stop.
     """
     if procedure != "split":
-        if dim is not None:
-            raise InvalidArgument("--dim", dim, "left out unless --protocol is split")
+        for flag, value in (("--dim", dim), ("--accuracy", accuracy)):
+            if value is not None:
+                raise InvalidArgument(flag, value, "left out unless --protocol is split")
         return _tune_joint(case, alpha, procedure, bayes)
     from onehead.sparse.verbs.tune import GRID_POINTS, MAX_REFINEMENTS
 

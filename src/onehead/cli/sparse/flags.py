@@ -86,12 +86,12 @@ def _add_options(
     @wraps(function)
     def call(**flags: Any) -> Any:
         values = {name: flags.pop(name) if name in parameters else None for name in PARAMETERS}
-        if only_with is None or flags[only_with] is not None:
-            values |= {name: (value,) for name, value in (defaults or {}).items() if values[name] is None}
         with named_as_flags():
             _refuse_unused(values, unused, f"onehead sparse {function.__name__}")
             if flags.get("model") in ("pooled", "vectorised"):
                 _refuse_unused(values, QUERY_PARAMETERS, f"--model {flags['model']}")
+            if only_with is None or flags[only_with] is not None:
+                values |= {name: (value,) for name, value in (defaults or {}).items() if values[name] is None}
             if wants_one:
                 return function(case=_single_case(values), **flags)
             cases = _cases(values, flags.pop("alpha", None))

@@ -193,7 +193,7 @@ def unsearched(problem: StateEvolution) -> list[str]:
     that the extrapolation from shorter rows fails near the target.
     """
     geometry = problem.output.geometry
-    if not geometry.extrapolates_length:
+    if not (geometry.extrapolates_length and may_have_several(problem)):
         return []
     if problem.output.continuation_error(*plateau_of(problem).overlaps) < MAXIMUM_CONTINUATION_ERROR:
         return []

@@ -27,7 +27,7 @@ PAGES = (
 SINGLE = {  # single screenshots of the documentation: query, theme, width
     "head-light": ("view=head", "light", 1280),
     "curve-light": ("view=curve", "light", 1280),
-    "spectrum-dark": ("view=spectrum&alpha=1.5&kappa0=0.2&noise=0.1", "dark", 1280),
+    "spectrum-dark": ("view=spectrum&alpha=0.5&kappa0=0.1", "dark", 1280),
     "decay-light": ("view=decay", "light", 1280),
     "map-light": ("view=map", "light", 1280),
     "phase-dark": ("view=scaling&scaling_panel=phase", "dark", 1280),
@@ -53,6 +53,7 @@ def shot(page: Any, address: str, query: str, *, projected: bool = False) -> byt
         page.click("#train")
         until(page, "onehead.trained && onehead.trained.total > 0 && !onehead.trained.running")
     until(page, "onehead.machine().status !== 'drawing' && onehead.exact === onehead.asked")
+    page.evaluate("scrollTo(0, 0)")  # a pressed button may lie below the screen
     page.wait_for_timeout(700)
     screenshot: bytes = page.screenshot()
     return screenshot

@@ -3,15 +3,14 @@
 import csv
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from studies.real_heads.measure import Row, directions, final_heads, steps
 from studies.real_heads.runs import MOST_TOKENS, WIDTH, Run
-from studies.real_heads.theory import predictions
 
-__all__ = ["Data", "collect", "load", "save"]
+__all__ = ["Data", "collect", "load", "read_rows", "save", "write_rows"]
 
 FILES = {"steps": "real-heads-steps.csv", "final": "real-heads.csv", "directions": "real-heads-directions.csv"}
 THEORY = "real-heads-theory.json"
@@ -35,28 +34,34 @@ def collect(runs: Iterable[Run], store: Path) -> Data:
         found.final.extend(final_heads(run, store))
         if run.penalty and (run.width, run.tokens) == (WIDTH, MOST_TOKENS):
             found.directions.extend(directions(run, store))
-    found.theory.update(predictions(found.final))
     return found
 
 
 def save(data: Data, folder: Path) -> None:
-    """Write the files, with numbers rounded to four digits."""
+    """Write the files."""
     for name, file in FILES.items():
-        rows: list[Row] = getattr(data, name)
-        with (folder / file).open("w", newline="", encoding="utf-8") as out:
-            writer = csv.writer(out, lineterminator="\n")
-            writer.writerow(rows[0])
-            writer.writerows([_format(value) for value in row.values()] for row in rows)
+        write_rows(folder / file, getattr(data, name))
     (folder / THEORY).write_text(json.dumps(data.theory) + "\n", encoding="utf-8")
 
 
 def load(folder: Path) -> Data:
     """Read the files."""
-    tables = []
-    for file in FILES.values():
-        with (folder / file).open(newline="", encoding="utf-8") as given:
-            tables.append([{name: _parse(text) for name, text in row.items()} for row in csv.DictReader(given)])
+    tables = [read_rows(folder / file) for file in FILES.values()]
     return Data(*tables, json.loads((folder / THEORY).read_text(encoding="utf-8")))
+
+
+def write_rows(file: Path, rows: Sequence[Row]) -> None:
+    """Write rows with the same columns as CSV, with numbers rounded to four digits."""
+    with file.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(rows[0])
+        writer.writerows([_format(value) for value in row.values()] for row in rows)
+
+
+def read_rows(file: Path) -> list[Row]:
+    """Read rows from CSV."""
+    with file.open(newline="", encoding="utf-8") as given:
+        return [{name: _parse(text) for name, text in row.items()} for row in csv.DictReader(given)]
 
 
 def _format(value: Any) -> str:

@@ -28,7 +28,7 @@ from onehead.weights import HeadReport, compare, open_checkpoint, survey
 from studies.real_heads.runs import Run
 from studies.real_heads.store import MOMENTS, log
 
-__all__ = ["directions", "final_heads", "steps", "text_columns"]
+__all__ = ["CUT", "TRACE", "Array", "Row", "decomposed", "directions", "final_heads", "steps", "text_columns"]
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
@@ -87,7 +87,7 @@ def final_heads(run: Run, store: Path) -> list[Row]:
             | _head_columns(head, limit)
             | {"first_norm": old.norm, "first_rank": old.effective_rank_nuclear}
             | {"law": head.best_law, "margin": head.bic_margin, "bulk_share": head.bulk_symmetric_share}
-            | text_columns(query, key, gradient, moments[f"{layer}.mean"], moments[f"{layer}.second"], limit)
+            | text_columns(query, key, gradient, moments[f"{layer}.mean"], moments[f"{layer}.second_moment"], limit)
         )
     return rows
 
@@ -96,7 +96,7 @@ def text_columns(
     query: Array, key: Array, gradient: Array, mean: Array, second: Array, limit: float
 ) -> dict[str, float]:
     """Return the columns that need the text (see the docstring of the module); ``gradient`` has two halves."""
-    U, values, V = _decomposed(query, key)
+    U, values, V = decomposed(query, key)
     pulls = -np.einsum("di,hde,ei->hi", U, gradient, V)
     left = values > limit
     products = query @ query.T, key @ key.T
@@ -136,7 +136,7 @@ def directions(run: Run, store: Path) -> Iterator[Row]:
     weights, moments = _read(run, store)
     for layer in range(run.layers):
         for head in range(run.heads):
-            U, values, V = _decomposed(*_pair(run, weights[layer], head))
+            U, values, V = decomposed(*_pair(run, weights[layer], head))
             pulls = -np.einsum("di,hde,ei->hi", U, moments[f"{layer}.gradient"][:, head], V)
             for place, (value, pull) in enumerate(zip(values, pulls.T, strict=True)):
                 row = {name: asdict(run)[name] for name in RUN_COLUMNS} | {"layer": layer, "head": head, "place": place}
@@ -157,7 +157,7 @@ def _pair(run: Run, fused: Array, head: int) -> tuple[Array, Array]:
     return query, key
 
 
-def _decomposed(query: Array, key: Array) -> tuple[Array, Array, Array]:
+def decomposed(query: Array, key: Array) -> tuple[Array, Array, Array]:
     """Return left vectors, values and right vectors of W_Q'W_K, head_dim of each, with vectors as columns."""
     U, values, Vt = np.linalg.svd(query.T @ key)
     rows = len(query)

@@ -24,14 +24,19 @@ class Attention(nn.Module):
         self.c_proj = nn.Linear(width, width, bias=False)
         # added to W_Q'W_K of every head, (heads, width, width), because its gradient is that of the map
         self.added: Tensor | None = None
+        self.logits: Tensor | None = None  # the part of the logits of all heads that `added` causes
+        self.silenced: int | None = None  # head whose query is set to zero
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, width = x.shape
         parts = self.c_attn(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         mask = None
+        if self.silenced is not None:
+            parts = parts.clone()
+            parts[0, :, self.silenced] = 0.0
         if self.added is not None:
-            logits = torch.einsum("bid,hde,bje->bhij", x, self.added, x) * (width // self.heads) ** -0.5
-            mask = logits + torch.full((length, length), -torch.inf).triu(1)
+            self.logits = torch.einsum("bid,hde,bje->bhij", x, self.added, x) * (width // self.heads) ** -0.5
+            mask = self.logits + torch.full((length, length), -torch.inf).triu(1)
         mixed = functional.scaled_dot_product_attention(*parts, attn_mask=mask, is_causal=mask is None)
         return self.c_proj(mixed.transpose(1, 2).reshape(batch, length, width))
 
@@ -71,6 +76,13 @@ class Transformer(nn.Module):
     def query_and_key(self) -> list[Tensor]:
         """Return W_Q and W_K, stacked, of every layer."""
         return [block.attn.c_attn.weight[: 2 * block.attn.c_attn.in_features] for block in self.h]
+
+    def value_and_output(self) -> list[Tensor]:
+        """Return W_V and W_O of every layer."""
+        found = []
+        for block in self.h:
+            found += [block.attn.c_attn.weight[2 * block.attn.c_attn.in_features :], block.attn.c_proj.weight]
+        return found
 
 
 def loss(model: Transformer, windows: Tensor) -> Tensor:

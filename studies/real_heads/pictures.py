@@ -63,7 +63,7 @@ def rank(data: Data) -> "Figure":
         left,
         data.theory["lambda"],
         HEAD_DIM * np.array(data.theory["used"]),
-        "theory, scale of λ fitted",
+        "theory, scale of λ measured",
     )
     for k, (label, runs) in enumerate((("penalty λ", list(penalties.values())), ("AdamW, decay x √v", decays))):
         x = [rows[0]["penalty"] or rows[0]["decay"] * rows[0]["gradient"] or NO_DECAY_POSITION for rows in runs]

@@ -234,11 +234,12 @@ def zero(_: Data) -> str:
 
 
 def scale(data: Data) -> str:
-    """Return a sentence about the fitted scale of λ."""
+    """Return a sentence about the scale of λ."""
     return (
         "The curve in the figure is a head of the theory with as many directions and tokens (power law, γ = "
-        f"0.75). Its λ is multiplied by {data.theory['scale']:.2g}, the only fitted number, such that half of the "
-        "directions are cut at the same λ as in the trained heads."
+        f"0.75, logit variance 1). Its λ is multiplied by {data.theory['scale']:.2g}, which is measured, not fitted: "
+        f"the squared force of the loss on the logits of a row, {data.theory['force']:.2g} in the median head with a "
+        f"penalty, over {data.theory['information']:.2g}, that of the theory."
     )
 
 

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FEWER_TOKENS", "MOST_TOKENS", "RUNS", "WIDTH", "Run"]
+__all__ = ["FEWER_TOKENS", "LAYER_RUNS", "MOST_TOKENS", "RUNS", "WIDTH", "Run"]
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,9 @@ class Run:
 
     ``penalty`` is the λ of the penalty λ(‖W_Q‖² + ‖W_K‖²)/2 of the theory; ``decay`` is the weight decay of AdamW,
     which shrinks every matrix by the fraction ``rate`` x ``decay`` at every step. ``tokens`` is the length of the text
-    to train on; with the default each token is used once on average.
+    to train on; with the default each token is used once on average. ``value_penalty`` is the λ of the same penalty on
+    W_V and W_O. With ``descent`` query and key are trained by plain gradient descent at this rate instead of by AdamW,
+    with the same schedule.
     """
 
     width: int = 128
@@ -27,11 +29,18 @@ class Run:
     batch: int = 16
     steps: int = 1024
     rate: float = 4e-3
+    value_penalty: float = 0.0
+    descent: float = 0.0
 
     @property
     def name(self) -> str:
         """Name of the folder of the run."""
-        return f"d{self.width}-n{self.tokens}-penalty{self.penalty:g}-decay{self.decay:g}-seed{self.seed}"
+        text = f"d{self.width}-n{self.tokens}-penalty{self.penalty:g}-decay{self.decay:g}-seed{self.seed}"
+        if self.steps > Run.steps:
+            text += f"-steps{self.steps}"
+        if self.value_penalty:
+            text += f"-values{self.value_penalty:g}"
+        return f"{text}-descent{self.descent:g}" if self.descent else text
 
     @property
     def checkpoints(self) -> tuple[int, ...]:
@@ -67,4 +76,21 @@ RUNS = (
     *(Run(width=96, penalty=penalty) for penalty in (0.0, 3e-4)),
     Run(decay=0.3),
     *(Run(tokens=tokens, penalty=1e-3) for tokens in FEWER_TOKENS[1:]),
+)
+
+SEEDS = (0, 1, 2)
+LAYER_PENALTIES = (0.0, 1e-3, 3e-4, 3e-3)
+LONG = 4 * Run.steps
+LAYER_RUNS = (
+    *(Run(width=64, penalty=penalty, seed=seed) for seed in SEEDS for penalty in LAYER_PENALTIES),
+    Run(width=64, penalty=1e-3, steps=LONG, descent=2.0),
+    *(Run(width=32, penalty=penalty, seed=seed) for seed in SEEDS for penalty in LAYER_PENALTIES),
+    *(Run(penalty=penalty) for penalty in LAYER_PENALTIES),
+    *(
+        Run(width=64, penalty=penalty, value_penalty=penalty, seed=seed)
+        for seed in SEEDS[:2]
+        for penalty in (1e-3, 3e-3)
+    ),
+    Run(width=64, decay=1.0),
+    Run(penalty=1e-3, seed=1),
 )

@@ -1,8 +1,9 @@
 """Files of a run, and its progress. PyTorch is not needed.
 
 In addition to its checkpoints a run has ``config.json`` (the run itself, with the number of heads for `onehead
-weights`), ``log.jsonl`` (a line per checkpoint), ``rest.safetensors`` (the state from which training can continue) and,
-at its end, ``moments.safetensors``.
+weights`), ``log.jsonl`` (a line per checkpoint), ``rest.safetensors`` (the state from which training can continue)
+``tokens-*.safetensors`` (statistics of the tokens at every checkpoint, as `onehead weights --activations` reads them)
+and, at its end, ``moments.safetensors``.
 """
 
 import json
@@ -15,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from studies.real_heads.runs import Run
 
-__all__ = ["MOMENTS", "STATE", "finished", "log", "note", "progress", "renew"]
+__all__ = ["MOMENTS", "STATE", "finished", "log", "note", "progress", "renew", "token_file"]
 
 STATE = "rest.safetensors"
 MOMENTS = "moments.safetensors"
@@ -27,6 +28,11 @@ def log(run: Run, store: Path) -> list[dict[str, Any]]:
     """Return a row per checkpoint, in order; of rows that were written twice, the last."""
     rows = {row["step"]: row for row in read(run.folder(store) / LOG)}
     return [rows[step] for step in sorted(rows)]
+
+
+def token_file(run: Run, store: Path, step: int) -> Path:
+    """Return the path of the statistics of tokens at this step."""
+    return run.folder(store) / f"tokens-{step:05d}.safetensors"
 
 
 def finished(run: Run, store: Path) -> bool:

@@ -2,9 +2,9 @@
 
 The theory has one head, Gaussian tokens and a target; a token of the text counts as a sample. The theory adds λ d‖S‖_*
 to the sum of all losses, S = A (width/head_dim)^½ (U1); here λ‖A‖_* is added to their mean, so that the λ of the theory
-is ``unit`` times that of a run. The theory does not know how strongly the loss of a transformer depends on the
-attention of one head. This is one factor on λ, the ``scale``, chosen such that half of the directions are cut at the
-same λ.
+is ``unit`` times that of a run. How strongly the loss of a transformer depends on the attention of one head is
+measured: the squared force R of the loss on the logits of a row takes the place of the information of a sample of the
+theory, Σ̂/α, and their ratio is the ``scale`` of λ.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import numpy as np
 
 from onehead.aim import Learner, PowerLaw, Task, predict, scaling
 from onehead.weights import predicted_share
+from studies.real_heads.measure import Row
 from studies.real_heads.runs import FEWER_TOKENS, MOST_TOKENS, WIDTH, Run
 
 __all__ = ["predictions", "unit"]
@@ -24,6 +25,7 @@ LAMBDAS = np.geomspace(0.3, 8.0, 16)  # λ of the theory over α
 HARD: dict[str, Any] = {"labels": "hard"}
 ENTROPY: dict[str, Any] = {"loss": "cross-entropy"}
 TOKENS = (*FEWER_TOKENS, MOST_TOKENS)
+WEAKEST = 1e-3  # λ over α at which Σ̂ is that of training without decay
 PENALTIES = (3e-4, 1e-3)  # for which directions are counted at every number of tokens
 SHARE_PENALTY = 3e-4  # for which symmetric shares are predicted
 
@@ -46,31 +48,34 @@ def share(tokens: int) -> float:
     return predicted_share(predict(task, learner, alpha=tokens / WIDTH**2))
 
 
-def half(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return where a decreasing curve crosses one half, interpolated in log x."""
-    return float(np.exp(np.interp(-0.5, -np.array(y), np.log(x))))
+def predictions(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return all predictions; rows of heads of the second study give the force of the loss on their logits.
 
-
-def predictions(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return all predictions, with the scale of λ fitted to these rows of final heads."""
+    The force is the median over heads of the default width that have the penalty and at least one direction left.
+    """
+    usual = {"width": WIDTH, "value_penalty": 0, "decay": 0, "descent": 0, "steps": Run.steps}
+    forces = [
+        row["force"]
+        for row in rows
+        if row["penalty"] and row["left"] and all(row[name] == value for name, value in usual.items())
+    ]
     lambdas = LAMBDAS * MOST_TOKENS / WIDTH**2 / unit(MOST_TOKENS)
-    curve = [used(MOST_TOKENS, float(x * unit(MOST_TOKENS))) for x in lambdas]
-    shares_left: dict[float, list[float]] = {}
-    for row in rows:
-        if row["penalty"] and (row["width"], row["tokens"]) == (WIDTH, MOST_TOKENS):
-            shares_left.setdefault(row["penalty"], []).append(row["left"] / row["head_dim"])
-    penalties = sorted(shares_left)
-    scale = half(penalties, [float(np.mean(shares_left[penalty])) for penalty in penalties]) / half(
-        lambdas.tolist(), curve
-    )
     narrow, weak = (
         Task(attention="cross", target=TARGET, **HARD),
         Learner(weight_decay=0.001, width=1 / HEADS, **ENTROPY),
     )
+    alpha = MOST_TOKENS / WIDTH**2
+    information = (
+        predict(narrow, Learner(weight_decay=WEAKEST * alpha, width=1 / HEADS, **ENTROPY), alpha=alpha).sigma_hat
+        / alpha
+    )
+    scale = float(np.median(forces)) / information
     return {
+        "force": float(np.median(forces)),
+        "information": information,
         "scale": scale,
         "lambda": (scale * lambdas).tolist(),
-        "used": curve,
+        "used": [used(MOST_TOKENS, float(x * unit(MOST_TOKENS))) for x in lambdas],
         "tokens": TOKENS,
         "left": {str(x): [used(n, x / scale * unit(n)) * WIDTH / HEADS for n in TOKENS] for x in PENALTIES},
         "outliers": [point.outliers for point in scaling(narrow, weak, np.array(TOKENS, dtype=float))],

@@ -11,23 +11,26 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from studies.real_heads.corpus import Corpus, Tokens, corpus
 from studies.real_heads.model import Transformer, loss
-from studies.real_heads.moments import moments, windows
+from studies.real_heads.moments import moments, pulls_at_zero, token_moments, windows
 from studies.real_heads.runs import Run
-from studies.real_heads.store import MOMENTS, STATE, finished, note, progress, renew
+from studies.real_heads.store import MOMENTS, STATE, finished, note, progress, renew, token_file
+from studies.real_heads.training_times import rate_at
 
 __all__ = ["train"]
 
 HELD_OUT_TOKENS = 65_536  # on which the final loss is measured
 INTERMEDIATE_FRACTION = 4  # one quarter of them is used before the end
-WARM_UP = 0.05  # share of the steps in which the rate grows
-DECAY_START = 0.5  # share of the steps after which the rate decreases linearly to zero
 MOMENT_TOKENS = 81_920  # of the training text, for moments and gradients
+ZERO_TOKENS = 2**22  # divided by the width: of the training text, for the pulls at A = 0
+MOST_ZERO_TOKENS = 65_536
 BETAS = (0.9, 0.99)
+STORED = (".attn.c_attn.weight", ".attn.c_proj.weight")  # names of the weights in checkpoints
 
 
 def train(run: Run, store: Path, text: Corpus | None = None) -> None:
@@ -42,11 +45,6 @@ def train(run: Run, store: Path, text: Corpus | None = None) -> None:
         if step + 1 in run.checkpoints:
             trainer.write(step + 1, losses)
             losses = []
-
-
-def rate_at(run: Run, step: int) -> float:
-    """Return the learning rate: warm-up, constant, and linear decrease to zero."""
-    return run.rate * min(1.0, (step + 1) / (WARM_UP * run.steps), (1.0 - step / run.steps) / (1.0 - DECAY_START))
 
 
 def batch_at(run: Run, tokens: Tokens, step: int) -> Tensor:
@@ -72,6 +70,7 @@ class Trainer:
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=run.rate, betas=BETAS, weight_decay=run.decay)
         self.before = {"wall": 0.0, "cpu": 0.0}
         self.since = self.clocks()
+        self.adam_time = np.zeros((run.layers, run.heads))
 
     @staticmethod
     def clocks() -> dict[str, float]:
@@ -92,46 +91,66 @@ class Trainer:
             if state:
                 self.optimiser.state[value] = state
         self.before = {name: row[name] for name in self.before}
+        self.adam_time = np.array(row["adam_time"])
         return int(row["step"])
 
     def advance(self, step: int) -> float:
-        """Make one step and return the loss before it, without the penalty."""
-        self.optimiser.param_groups[0]["lr"] = rate_at(self.run, step)
-        found = loss(self.model, batch_at(self.run, self.text.train, step))
-        penalty = sum((part**2).sum() for part in self.model.query_and_key())
+        """Make one step and return the loss before it, without the penalties."""
+        run, rate = self.run, rate_at(self.run, step)
+        self.optimiser.param_groups[0]["lr"] = rate
+        found = loss(self.model, batch_at(run, self.text.train, step))
+        penalty = run.penalty * sum((part**2).sum() for part in self.model.query_and_key())
+        if run.value_penalty:
+            penalty = penalty + run.value_penalty * sum((part**2).sum() for part in self.model.value_and_output())
         self.optimiser.zero_grad()
-        (found + 0.5 * self.run.penalty * penalty).backward()
+        (found + 0.5 * penalty).backward()
+        before = [part.detach().clone() for part in self.model.query_and_key()] if run.descent else []
         self.optimiser.step()
+        for block, old in zip(self.model.h, before, strict=False):  # query and key by plain gradient descent
+            weight, rows = block.attn.c_attn.weight, len(old)
+            with torch.no_grad():
+                weight[:rows] = old - (run.descent * rate / run.rate) * weight.grad[:rows]
+        self.adam_time += rate / np.maximum(self.roots(), 1e-30)
         return found.item()
 
-    def gradient(self) -> float | None:
-        """Return the root mean square of the gradients of W_Q and W_K in AdamW; ``decay`` acts as λ = decay x this."""
-        squares = []
+    def roots(self) -> NDArray[np.float64]:
+        """Return √v of AdamW by layer and head, v the mean squared gradient of W_Q and W_K; NaN before the first step.
+
+        ``decay`` acts as λ = decay x √v, and a penalty shrinks weights without gradient by the share λ rate/√v.
+        """
+        found = []
         for block in self.model.h:
             weight = block.attn.c_attn.weight
-            if not (state := self.optimiser.state.get(weight)):
-                return None
-            mean = float(state["exp_avg_sq"][: 2 * weight.shape[1]].mean())
-            squares.append(mean / (1.0 - BETAS[1] ** float(state["step"])))
-        return float(np.mean(squares)) ** 0.5
+            state = self.optimiser.state.get(weight)
+            if not state:
+                return np.full((self.run.layers, self.run.heads), np.nan)
+            squares = state["exp_avg_sq"][: 2 * weight.shape[1]].reshape(2, self.run.heads, -1).mean((0, 2))
+            found.append(squares.double().numpy() / (1.0 - BETAS[1] ** float(state["step"])))
+        return np.sqrt(found)
 
     def write(self, step: int, losses: list[float]) -> None:
         """Write a checkpoint of the attention weights, then the state of the training, then a line of the log."""
-        weights = {name: W for name, W in self.model.state_dict().items() if name.endswith("attn.c_attn.weight")}
+        weights = {name: W for name, W in self.model.state_dict().items() if name.endswith(STORED)}
         save_file(weights, self.run.file(self.store, step))
         last = step == self.run.steps
+        held = self.text.held if last else self.text.held[: HELD_OUT_TOKENS // INTERMEDIATE_FRACTION]
+        with token_moments(self.model, self.run) as tokens:
+            held_loss = held_out_loss(self.model, self.run, held)
+        save_file(tokens, token_file(self.run, self.store, step))
+        roots = self.roots()
         row: dict[str, Any] = {
             "step": step,
             "train": float(np.mean(losses)) if losses else None,
-            "held": held_out_loss(
-                self.model,
-                self.run,
-                self.text.held if last else self.text.held[: HELD_OUT_TOKENS // INTERMEDIATE_FRACTION],
-            ),
-            "gradient": self.gradient(),
+            "held": held_loss,
+            "gradient": float(np.mean(roots**2)) ** 0.5 if step else None,
+            "roots": roots.tolist() if step else None,
+            "adam_time": self.adam_time.tolist(),
         }
         if last:
             found = moments(self.model, self.run, self.text.train[:MOMENT_TOKENS])
+            if self.run.penalty:
+                count = min(ZERO_TOKENS // self.run.width, MOST_ZERO_TOKENS)
+                found |= pulls_at_zero(self.model, self.run, self.text.train[:count])
             save_file(found, self.run.folder(self.store) / MOMENTS)
         now = self.clocks()
         row |= {name: round(self.before[name] + now[name] - self.since[name], 2) for name in now}

@@ -7,6 +7,8 @@ import tests.support
 from tests.support.browser import needs_chromium
 from tests.support.explorer import until, visit
 
+from onehead.app.views import VIEWS
+
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = needs_chromium
 
@@ -15,7 +17,12 @@ RUN = """async () => {
   const found = await axe.run(document, { resultTypes: ["violations"] });
   return found.violations.map((v) => [v.impact, v.id, v.nodes.map((n) => n.target.join(" ")).slice(0, 4)]);
 }"""
-PAGES = ["view=head", "view=curve", "view=spectrum", "view=map", "view=sparse", "view=checkpoint"]
+PAGES = ["view=head", "view=curve", "view=spectrum", "view=map", "view=sparse", "view=checkpoint", "view=curve&embed=1"]
+EVERY_PAGE = [
+    f"view={name}" + (f"&{view.panel}={panel}" if panel else "")
+    for name, view in VIEWS.items()
+    for panel in view.panels
+]
 
 
 def test_axe_core_reports_no_violations(page, address):
@@ -31,6 +38,24 @@ def test_axe_core_reports_no_violations(page, address):
         until(page, "onehead.reported === onehead.asked")
         page.evaluate(AXE)
         assert page.evaluate(RUN) == [], query
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("query", EVERY_PAGE)
+def test_axe_core_reports_no_violations_in_any_theme_or_width(page, address, query):
+    """Every view and panel, with all parameters unfolded."""
+    visit(page, address, query)
+    until(page, "onehead.machine().refusal !== '' || onehead.reported === onehead.asked")
+    page.evaluate(AXE)
+    for theme in ("light", "dark"):
+        page.evaluate(
+            "(theme) => document.documentElement.dataset.theme !== theme && document.getElementById('theme').click()",
+            theme,
+        )
+        page.evaluate("document.querySelectorAll('details').forEach((more) => (more.open = true))")
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 860})
+            assert page.evaluate(RUN) == [], (theme, width)
 
 
 def test_every_picture_has_an_alternative_text(page, address):

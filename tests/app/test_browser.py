@@ -180,7 +180,7 @@ def test_names_of_object_properties_in_the_address_are_not_views_or_heads(page, 
 
 def test_a_link_reopens_the_same_view(page, address, browser):
     visit(page, address, "view=sparse")
-    page.select_option("#preset", label="The bulk splits (α 4)")
+    page.select_option("#preset", label="The bulk splits (κ₀ 0.1, α 0.5)")
     until(page, "onehead.asked > 1 && onehead.drawn === onehead.asked")
     assert page.inner_text("h1") == "Spectrum"
     until(page, EXACT_PICTURE)  # it has more points than the draft, and may come at any moment
@@ -190,7 +190,7 @@ def test_a_link_reopens_the_same_view(page, address, browser):
     until(other, DRAWN)
     until(other, EXACT_PICTURE)
     assert other.inner_text("h1") == "Spectrum"
-    assert other.input_value("#knob-kappa0") == "0.2"
+    assert other.input_value("#knob-kappa0") == "0.1"
     assert curve(other, 1) == values
     other.close()
     page.click("#reset")

@@ -1,7 +1,9 @@
 """The first ten seconds of a visit: a sentence that weighs sizes, and numbers that stay while a knob plays."""
 
+from itertools import pairwise
+
 import pytest
-from tests.support.browser import needs_chromium
+from tests.support.browser import needs_chromium, quiet_page
 from tests.support.explorer import until, visit
 
 from onehead import aim
@@ -57,14 +59,47 @@ def test_numbers_stay_while_a_knob_plays(page, address):
     page.evaluate(
         """() => { window.seen = []; new MutationObserver(() => {
           const cells = [...document.querySelectorAll("#numbers td")].map((td) => td.textContent);
-          window.seen.push([document.getElementById("numbers-title").textContent, cells]);
+          const others = ["badge", "caption", "state"].map((id) => document.getElementById(id).textContent);
+          window.seen.push([document.getElementById("numbers-title").textContent, cells, others]);
         }).observe(document.getElementById("numbers"), { childList: true, subtree: true, characterData: true }); }"""
     )
     page.click("#play")
     until(page, "window.seen.length > 8")
     seen = page.evaluate("window.seen.slice(2)")
-    assert all("…" not in cells and cells for _, cells in seen), seen
-    assert any(title.startswith("Draft of the numbers at α = 0.") for title, _ in seen), seen
+    assert all("…" not in cells and cells for _, cells, _ in seen), seen
+    assert any(title.startswith("Draft of the numbers at α = 0.") for title, _, _ in seen), seen
+    for _, _, (badge, caption, state) in seen:  # of the picture that is on the screen, without a gap
+        assert badge.startswith("draft. Two digits of a quick preview") and caption and state != "drawing", seen
     page.click("#play")
     until(page, "onehead.reported === onehead.asked")
     assert page.inner_text("#numbers-title") == "Numbers at the marked point"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_picture_does_not_move_while_the_first_sentences_appear(browser, address, width):
+    with quiet_page(browser, address, viewport={"width": width, "height": 860}) as page:
+        page.goto(address)
+        until(page, "window.onehead && oneheadDrawing.current !== null")
+        tops = {page.locator("#picture").bounding_box()["y"]}
+        for value in (0.05, 0.2, 1.0):
+            until(page, f"Number(oneheadKnobs.values.alpha) > {value}")
+            tops.add(page.locator("#picture").bounding_box()["y"])
+        assert len(tops) == 1
+
+
+def test_play_takes_the_same_time_on_a_slow_machine(page, address):
+    """Where a draft takes long, a step of the slider is longer, at most a twentieth of it."""
+    visit(page, address, "view=head&alpha=0.02&kappa0=0.2&weight_decay=0.3")
+    until(page, "onehead.reported === onehead.asked")
+    page.evaluate(
+        """() => { const ask = oneheadNetwork.ask; window.steps = [];
+        oneheadNetwork.ask = async (kind, ...rest) => {
+          if (kind === "draw") { window.steps.push(oneheadKnobs.position("alpha")); await new Promise((done) => setTimeout(done, 500)); }
+          return ask(kind, ...rest);
+        }; }"""
+    )
+    page.click("#play")
+    until(page, "window.steps.length > 4")
+    page.click("#play")
+    steps = page.evaluate("window.steps")
+    assert all(6 <= b - a <= 10 for a, b in pairwise(steps[1:4])), steps

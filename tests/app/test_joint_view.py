@@ -173,6 +173,17 @@ def test_the_step_slider_moves_the_mark_and_the_numbers(page, address):
 
 
 @needs_chromium
+def test_knobs_of_joint_training_are_shown_in_its_panels_only(page, address):
+    visit(page, address, "view=sparse&sparse_panel=alignment")
+    page.evaluate("document.querySelectorAll('details').forEach((more) => (more.open = true))")
+    assert page.is_hidden("#knob-descent_step") and page.is_hidden("#knob-ridge_query")
+    for panel, step in (("descent", True), ("protocols", False), ("alignment", False)):
+        page.select_option("#knob-sparse_panel", panel)
+        assert page.is_visible("#knob-descent_step") is step
+        assert page.is_visible("#knob-ridge_query") is (panel != "alignment")
+
+
+@needs_chromium
 def test_the_page_shows_the_five_ways(page, address):
     visit(page, address, f"{ADDRESS}&sparse_panel=protocols")
     until(page, REPORTED)

@@ -9,7 +9,9 @@ from tests.support.browser import needs_chromium, quiet_page
 from tests.support.explorer import DRAWN, EXACT, until, visit
 
 from onehead.app.drawing import add_vertical_mark, figure, line
+from onehead.app.presets import PRESETS
 from onehead.app.state import read_state
+from onehead.app.tours import TOURS
 from onehead.app.views import VIEWS
 
 STATE = "document.getElementById('state').textContent"
@@ -43,9 +45,24 @@ def test_the_head_is_drawn_for_tokens_of_any_kurtosis():
 
 
 def test_matrices_are_square_on_the_screen():
-    layout = drawn(view="head").figure["layout"]
-    for end in ("", "3", "4", "6"):
-        assert layout[f"yaxis{end}"]["scaleanchor"] == f"x{end}"
+    figure = drawn(view="head").figure
+    matrices = [trace for trace in figure["data"] if trace["type"] == "heatmap"]
+    assert len(matrices) == 4
+    for trace in matrices:
+        across, up = trace.get("xaxis", "x"), trace.get("yaxis", "y")
+        assert figure["layout"]["yaxis" + up[1:]]["scaleanchor"] == across
+
+
+def test_the_tour_and_the_preset_show_two_bulks_apart():
+    """Each bulk and the gap between them is a tenth of the axis or more."""
+    step = next(step for step in TOURS[0].steps if step.title == "The bulk splits")
+    preset = next(preset for preset in PRESETS if preset.name.startswith("The bulk splits"))
+    for values in ({**step.values, "alpha": step.runs["alpha"][1]}, preset.values):
+        figure = drawn(view="spectrum", **{name: str(value) for name, value in values.items()}).figure
+        low, high = figure["layout"]["xaxis"]["range"]
+        first, second = ([t["x"][0], t["x"][-1]] for t in figure["data"] if t["name"] == "trained map S")
+        parts = [first[1] - first[0], second[0] - first[1], second[1] - second[0]]
+        assert min(parts) > 0.09 * (high - low), parts
 
 
 # --- the page
@@ -162,6 +179,52 @@ def test_a_tour_points_covers_nothing_and_obeys_a_presenter(page, address, proje
     assert page.is_hidden("#tour")
 
 
+# choices whose text is wider than their box
+CUT = """() => {
+  const pen = document.createElement("canvas").getContext("2d");
+  return [...document.querySelectorAll("#knobs select")].filter((e) => e.offsetParent).filter((e) => {
+    pen.font = getComputedStyle(e).font;
+    return pen.measureText(e.selectedOptions[0].text).width > e.clientWidth - 20;
+  }).map((e) => [e.id, e.clientWidth, e.selectedOptions[0].text]);
+}"""
+
+
+@pytest.mark.parametrize("width", [768, 1024, 1280])
+def test_a_projected_page_fits_and_keeps_its_tours(page, address, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    for query in ("view=curve", "view=spectrum", QUICK):
+        visit(page, address, query)
+        if not page.evaluate("document.body.classList.contains('projector')"):
+            page.click("#projector")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.is_visible("[data-tour='0']")
+        assert page.evaluate(CUT) == []
+        box = page.locator("#picture").bounding_box()
+        assert box["width"] > 0.55 * width
+        assert width < 1280 or box["y"] + box["height"] <= 800  # the legend too is on the screen
+
+
+def test_a_slow_draft_does_not_hold_up_another_view(page, address):
+    """The draft of a kind of head whose code is being compiled takes seconds; other views are drawn meanwhile."""
+    visit(page, address, QUICK)
+    page.evaluate(
+        """() => { const ask = oneheadNetwork.ask; window.held = 0;
+        oneheadNetwork.ask = async (kind, key, ...rest) => {
+          if (kind === "draw" && key.startsWith("view=curve")) { window.held += 1; await new Promise((done) => (window.free = done)); window.held -= 1; }
+          return ask(kind, key, ...rest);
+        }; }"""
+    )
+    page.click("#tab-curve")
+    until(page, "window.held === 1")
+    page.click("#tab-sparse")
+    until(page, f"{DRAWN} && onehead.machine().key.startsWith('view=sparse')")
+    assert page.evaluate("window.held") == 1
+    page.click("#tab-curve")  # at most two at a time
+    page.wait_for_timeout(1500)
+    assert page.evaluate("window.held") == 2
+    page.evaluate("window.free()")
+
+
 def test_reduced_motion_stops_what_moves(browser, address):
     with quiet_page(browser, address, viewport={"width": 1280, "height": 860}, reduced_motion="reduce") as page:
         visit(page, address, "view=head")
@@ -192,6 +255,28 @@ def test_reset_removes_sentences_about_training(page, address):
     page.evaluate("document.getElementById('training-message').textContent = 'Trained 3 heads.'")
     page.click("#reset")
     assert page.inner_text("#training-message") == ""
+
+
+def test_a_page_opened_later_does_not_speak_of_earlier_training(page, address):
+    """The last job of the server may belong to another head."""
+    page.route(
+        "**/ask/train",
+        lambda route: route.fulfill(
+            json={"key": "", "running": False, "done": 3, "total": 3, "sentence": "Training finished; 3 runs stored."}
+        ),
+    )
+    visit(page, address, "view=curve")
+    until(page, "onehead.trained")
+    assert page.inner_text("#training-message") == ""
+
+
+def test_the_tools_have_one_row_on_a_phone(browser, address):
+    with quiet_page(browser, address, viewport={"width": 390, "height": 844}) as page:
+        visit(page, address, QUICK)
+        tops = page.evaluate(
+            "[...document.querySelectorAll('.tools > *')].filter((e) => e.offsetParent && !e.classList.contains('quiet')).map((e) => e.offsetTop)"
+        )
+        assert max(tops) - min(tops) < 10
 
 
 def test_a_slow_first_draft_says_why(page, address):

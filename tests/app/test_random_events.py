@@ -70,7 +70,7 @@ EVENTS = """async ([seed, count]) => {
     const now = onehead.machine(), plays = $("play").getAttribute("aria-pressed") === "true";
     const cells = [...document.querySelectorAll("#numbers td")].map((td) => td.textContent);
     if (!now.numbers && !plays && cells.some((text) => text !== "…")) wrong.push(["numbers of another question", now.key, cells.join()]);
-    if (!now.badge && !now.refusal && !["…", ""].includes($("badge").firstChild.textContent) && now.status !== "no connection") wrong.push(["badge of another question", now.key]);
+    if (!now.badge && !now.refusal && !now.drafted && !plays && !["…", ""].includes($("badge").firstChild.textContent) && now.status !== "no connection") wrong.push(["badge of another question", now.key]);
     if (now.key !== oneheadKnobs.query().toString()) wrong.push(["key", now.key]);
     if ($("title").textContent !== JSON.parse($("settings").textContent).views[oneheadKnobs.view].title) wrong.push(["title", now.key]);
   }

@@ -199,9 +199,8 @@ def test_a_gap_without_a_solution_is_left_out_of_the_interpolation_error(monkeyp
         return SimpleNamespace(test_error=0.08)
 
     monkeypatch.setattr(recording.aim, "predict", predict)
-    assert recording._interpolation_error(state, picture) == pytest.approx(
-        abs(0.45 - 0.08) / 0.08
-    )  # the gap between the errors 0.5 and 0.4
+    # the gap between the errors 0.5 and 0.4, as a share of the highest value
+    assert recording._interpolation_error(state, picture) == pytest.approx(abs(0.45 - 0.08) / 0.5)
     assert len(predicted) == 3
 
 
@@ -243,3 +242,40 @@ def test_the_recorded_page_of_the_documentation_works():
             "[...document.querySelectorAll('#papers li:not([hidden]) a')].map((a) => a.getAttribute('href'))"
         )
         assert "../../aim.html" in links
+
+
+def test_home_begins_with_the_recorded_page():
+    docs = Path(__file__).parents[2] / "docs"
+    lines = [line for line in (docs / "index.md").read_text(encoding="utf-8").splitlines() if line.strip()]
+    assert lines[1].startswith("**[Try it here](try.md)**")
+    frame = re.search(r'src="(assets/explorer/index.html)', lines[2])
+    assert frame and (docs / frame[1]).is_file()
+
+
+@needs_chromium
+def test_every_knob_of_the_page_of_the_documentation_is_alive():
+    """Each slider changes the picture, and the presets of learning curves have trained points."""
+    with chromium() as browser, quiet_page(browser, PREPARED.as_uri()) as page:
+        for view in ("curve", "decay"):
+            page.goto(f"{PREPARED.as_uri()}?view={view}")
+            until(page, DRAWN)
+            sliders = page.evaluate(
+                "[...document.querySelectorAll('[data-slide]')].filter((e) => !e.closest('.knob').hidden).map((e) => e.dataset.slide)"
+            )
+            assert {"noise", "kappa0", "weight_decay", "alpha"} <= set(sliders)
+            for knob in sliders:
+                before = page.evaluate("JSON.stringify(oneheadDrawing.current.figure)")
+                page.evaluate(
+                    """(name) => { const slide = document.getElementById("slide-" + name);
+                    slide.value = Number(slide.value) + (Number(slide.value) < Number(slide.max) / 2 ? 12 : -12);
+                    slide.dispatchEvent(new Event("input", { bubbles: true })); }""",
+                    knob,
+                )
+                until(page, DRAWN)
+                assert page.evaluate("JSON.stringify(oneheadDrawing.current.figure)") != before, knob
+                page.click("#reset")
+                until(page, DRAWN)
+        stored = "async () => (await oneheadNetwork.ask('train', onehead.machine().key, { do: 'status' })).total"
+        page.select_option("#preset", label="Interpolation peak (Δ 1, λ 0.001)")
+        until(page, DRAWN)
+        assert page.evaluate(stored) >= 12

@@ -1,5 +1,6 @@
 """The draft solver of pages without a server (assets/solver.js), compared with the library, and a page that uses it."""
 
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.browser import needs_chromium, quiet_page
-from tests.support.explorer import until
+from tests.support.explorer import DRAG, until
 
 from onehead import aim
 from onehead.app import export as export_module
@@ -250,6 +251,18 @@ def test_recorded_settings_stay_exact_and_sliders_move_between_them(static_page)
         assert page.evaluate("document.getElementById('picture').data[0].y.length") > 1, knob
         page.click("#reset")
         until(page, "onehead.drawn === onehead.asked && onehead.machine().status === 'exact'")
+
+
+def test_sliders_of_the_page_are_fast(static_page):
+    """From the input event to the picture: 200 ms in the median, times the load per core where that is above one."""
+    page, address = static_page
+    page.goto(f"{address}?view=curve")
+    until(page, SOLVED)
+    times = [
+        page.evaluate(DRAG, [("kappa0", "noise", "weight_decay", "alpha")[i % 4], (1, 2, 3, 5)[i % 3]])
+        for i in range(16)
+    ]
+    assert np.median(times) < 200.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), times
 
 
 def test_values_that_the_page_cannot_solve_are_explained(static_page):

@@ -63,3 +63,30 @@ def test_the_spread_over_scrambles_estimates_the_error():
     # eight scrambles: their mean is within four standard errors
     assert abs(np.mean(values) - truth) < 4.0 * np.std(values, ddof=1) / np.sqrt(8)
     assert np.std(values) < 3e-3
+
+
+def test_a_checkerboard_resolves_the_same_waves_with_half_of_the_points():
+    """D4: waves of all directions up to the same length, whose Gaussian average is e^(-k²/2)."""
+    whole, half = (
+        lattice(4, spacing=0.8, radius=6.5, offset=0.5, checkerboard=checkerboard) for checkerboard in (False, True)
+    )
+    assert len(half.weights) == pytest.approx(0.5 * len(whole.weights), rel=0.01)
+    waves = np.random.default_rng(0).standard_normal((20, 4))
+    waves *= 2.0 / np.linalg.norm(waves, axis=1)[:, None]
+    # what is left is e^(-(2 pi/0.8 - 2)²/2) = 5e-8 for every vector of the dual lattice, and 2e-8 beyond the radius
+    for rule in (whole, half):
+        found = np.cos(rule.nodes @ waves.T).T @ rule.weights
+        np.testing.assert_allclose(found, np.exp(-2.0), atol=5e-7)
+
+
+def test_a_folded_checkerboard_has_the_averages_of_the_whole():
+    """Functions that do not change when coordinates i and i + 2 change sign together; offsets keep the parity."""
+    for offset in (0.0, 0.5):
+        whole, folded = (
+            lattice(4, spacing=0.9, radius=5.0, offset=offset, folded=folded, checkerboard=True) for folded in (0, 2)
+        )
+        averages = []
+        for rule in (whole, folded):
+            a, b, c, d = rule.nodes.T
+            averages.append(rule.weights @ np.array([np.cosh(0.3 * a * c), (b * d) ** 2, np.cos(a * c + b * d)]).T)
+        np.testing.assert_allclose(*averages, rtol=1e-12)

@@ -83,7 +83,7 @@ def store(tmp_path_factory):
                     gradient[layer, :, head] = -run.penalty * U @ V.T
             tensors = {f"{layer}.gradient": gradient[layer] for layer in range(run.layers)}
             tensors |= {f"{layer}.mean": np.zeros(run.width) for layer in range(run.layers)}
-            tensors |= {f"{layer}.second": np.eye(run.width) for layer in range(run.layers)}
+            tensors |= {f"{layer}.second_moment": np.eye(run.width) for layer in range(run.layers)}
             save_file(tensors, run.folder(folder) / MOMENTS)
         fused = weights.astype(np.float32).reshape(run.layers, 3 * run.width, run.width)
         save_file(

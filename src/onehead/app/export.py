@@ -105,7 +105,7 @@ def check_not_replaced(folder: Path) -> None:
 
 def _page(grid: Grid, found: Recording, base: str, documentation: str) -> str:
     """Return the page with styles, fonts, scripts and answers inside."""
-    table = {**found.table, "picture": found.table["draw"], "scene": random_numbers(), "templates": _templates()}
+    table = {**found.table, "scene": random_numbers(), "templates": _templates()}
     views = {*grid.views, *(setting.view for setting in grid.settings)}
     alphas = tuple(grid.stops["alpha"])
     recorded = {

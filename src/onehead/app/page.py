@@ -26,6 +26,8 @@ SCRIPTS = (
 )  # fmt: skip
 # knobs of a page that is opened without an address; the others follow with "All parameters"
 FIRST_KNOBS = ("alpha", "noise", "weight_decay")
+# knobs that only some panels of their view use
+PANEL_KNOBS = {"descent_step": ("descent",), "ridge_query": ("descent", "protocols")}
 # knobs whose symbol has the colour of what they set: the target, the noise of the labels, the threshold of weight decay
 SYMBOL_ROLES = {"kappa0": "target", "beta0": "target", "noise": "third", "weight_decay": "second"}
 PURPOSE = (
@@ -58,10 +60,16 @@ def _knob(knob: Knob) -> str:
             f'aria-label="{title}, slider">'
         )
     return (
-        f'<div class="knob {parameter.kind}" data-views="{views}">{head}'
+        f'<div class="knob {parameter.kind}" data-views="{views}"{_panels(knob)}>{head}'
         f'<p class="help" id="help-{name}">{escape(parameter.sentence)}</p>'
         f'<p class="wrong" id="wrong-{name}" role="alert" hidden></p></div>'
     )
+
+
+def _panels(knob: Knob) -> str:
+    """Return the attribute that names the panels in which a knob is shown; empty for all."""
+    panels = " ".join(PANEL_KNOBS.get(knob.name, ()))
+    return f' data-panels="{panels}"' if panels else ""
 
 
 def _steps(knob: Knob) -> int:
@@ -139,10 +147,11 @@ def _settings(base: str, recorded: Mapping[str, Any] | None) -> str:
             "symbol": knob.symbol,
             "rare": name in RARELY_USED,
             "first": name in FIRST_KNOBS,
+            "panels": PANEL_KNOBS.get(name, ()),
         }
         for name, knob in KNOBS.items()
     }
-    fields = ("title", "about", "formula", "heads", "knobs", "plays", "trains", "untied")
+    fields = ("title", "about", "formula", "heads", "knobs", "panel", "plays", "trains", "untied")
     views = {name: {field: getattr(view, field) for field in fields} for name, view in VIEWS.items()}
     settings = {
         "knobs": knobs,

@@ -57,7 +57,7 @@ PRESETS = (
     ),
     Preset("Figure 1: spectrum below interpolation", "spectrum", {"alpha": 0.1}),
     Preset("Figure 1: spectrum above interpolation", "spectrum", {"alpha": 0.5}),
-    Preset("The bulk splits (α 4)", "spectrum", {"alpha": 4.0, "kappa0": 0.2, "noise": 0.1}),
+    Preset("The bulk splits (κ₀ 0.1, α 0.5)", "spectrum", {"alpha": 0.5, "kappa0": 0.1}),
     Preset(
         "Singular values fade (λ 0.3)", "time", {"attention": "cross", "weight_decay": 0.3, "alpha": 1.0, "time": 9.0}
     ),

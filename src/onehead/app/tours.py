@@ -81,8 +81,8 @@ HEAD = Tour(
             "With even more samples, what was learned from noise shrinks towards zero and separates from the "
             "features: the spectrum has two bulks, and you can read off how many features there are.",
             "spectrum",
-            {"kappa0": 0.2, "noise": 0.1},
-            {"alpha": (0.15, 1.5)},
+            {"kappa0": 0.1},
+            {"alpha": (0.1, 0.5)},
         ),
         Step(
             "Now train it",

@@ -27,12 +27,18 @@ class GaussianRule:
 
 
 @lru_cache(maxsize=16)
-def lattice(dim: int, *, spacing: float, radius: float, offset: float, folded: int = 0) -> GaussianRule:
+def lattice(
+    dim: int, *, spacing: float, radius: float, offset: float, folded: int = 0, checkerboard: bool = False
+) -> GaussianRule:
     """Return a rectangular lattice inside a ball, with Gaussian weights that sum to one.
 
     This trapezoidal rule converges faster than any power of the spacing for smooth functions. ``offset`` (0 or 1/2, in
     units of the spacing) shifts the lattice. For functions that are invariant when coordinates i and i + dim/2 change
     sign together, for each i < ``folded``, only the non-negative half of coordinate i is needed.
+
+    A ``checkerboard`` keeps the points whose indices have an even sum. In four dimensions this is the lattice D4: its
+    dual has no vector shorter than that of the rectangular lattice of the same spacing, so that half of the points
+    resolve the same frequencies. An even number of coordinates that change sign together keeps the parity.
 
     Examples
     --------
@@ -41,9 +47,12 @@ def lattice(dim: int, *, spacing: float, radius: float, offset: float, folded: i
     True
     """
     steps = int(np.ceil(radius / spacing)) + 1
-    line = (np.arange(-steps, steps + 1) + offset) * spacing
-    lines = [line[line > -1e-12] if axis < folded else line for axis in range(dim)]
-    grid = np.stack([axis.ravel() for axis in np.meshgrid(*lines, indexing="ij")], axis=1)
+    line = np.arange(-steps, steps + 1)
+    lines = [line[line + offset > -1e-12] if axis < folded else line for axis in range(dim)]
+    index = np.stack([axis.ravel() for axis in np.meshgrid(*lines, indexing="ij")], axis=1)
+    if checkerboard:
+        index = index[index.sum(axis=1) % 2 == 0]
+    grid = (index + offset) * spacing
     square = np.einsum("ij,ij->i", grid, grid)
     grid, square = grid[square < radius**2], square[square < radius**2]
     weights = np.exp(-0.5 * square)

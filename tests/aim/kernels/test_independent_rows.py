@@ -9,7 +9,7 @@ from onehead.aim.logits.blocks import PARTS
 from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared
-from onehead.aim.theory.output.averages import parts_error
+from onehead.aim.theory.output.averages import ProxCache, parts_error
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 
 
@@ -76,3 +76,21 @@ def test_a_fresh_average_has_its_exact_mean():
     assert abs(found[:, 6].mean() - exact) < 3.0 * parts_error(found[:, 6]) + 1e-6
     assert parts_error(found[:, 6]) < 0.01 * exact
     assert len(found) == PARTS
+
+
+def test_both_kinds_of_labels_of_a_row_keep_their_points():
+    """Causal rows of a tied head see their own token: each kind of hard label has points of its own to start from."""
+    geometry = geometry_of("tied", "causal", 4)
+    output = OneSectorOutput(loss=HardCrossEntropy(), geometry=geometry, label_power=1.25)
+    cache, state = ProxCache(track_minimum=False), (0.8, 0.75, 0.7)
+    cold = output.averages(*state, level=1, detail=2, cache=cache)
+    kept = [points.copy() for points in cache.points]
+    warm = output.averages(*state, level=1, detail=2, cache=cache)
+    for row, points, again in zip(geometry.blocks, kept, cache.points, strict=True):
+        if row.on_lattice:
+            continue
+        assert points.shape[1] == 2 * row.length
+        # the label is the first column, or the last: proximal points are larger there
+        assert np.mean(points[:, 0]) > 0.05 and np.mean(points[:, -1]) > 0.05
+        np.testing.assert_allclose(points, again, atol=1e-8)
+    np.testing.assert_allclose(cold, warm, rtol=1e-8)

@@ -140,6 +140,10 @@ def test_rows_of_thousands_of_tokens_have_both_minima_or_a_warning():
     assert 50.0 < point.test_error < 65.0 < point.other_solutions[0].test_error
     long = predict(task.changed(tokens=8000), Learner(weight_decay=2.0), 0.1)
     assert long.q > 0.0 or any("is not known" in warning for warning in long.certificate.warnings)
+    transition = thresholds(task.changed(tokens=8000), Learner(weight_decay=2.0))
+    assert transition.map_spinodal is not None or any(
+        "is not known" in text for text in transition.certificate.warnings
+    )
     narrow = predict(task.changed(tokens=8000, beta0=1.0), Learner(weight_decay=20.0), 0.1)
     assert narrow.q == 0.0
     assert not narrow.certificate.warnings

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, predict
-from onehead.aim.solve import solver
+from onehead.aim.solve import one_level, solver
 from onehead.aim.solve.continuation import _positive, continue_in_decay, continue_in_sigma
 from onehead.aim.solve.error_estimate import Alternative, ErrorEstimate, Linearisation
 from onehead.aim.solve.fixed_sample_ratio import Iterate, state_evolution_step
+from onehead.aim.solve.one_level import Correction
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.order_parameters import Hats, Overlaps
 from onehead.aim.theory.output.averages import ProxCache
@@ -19,10 +20,10 @@ from onehead.errors import NotConverged, OutsideDomain, SolveError
 
 
 def test_a_problem_that_no_rule_solves_fails_with_a_solve_error(monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise NotConverged("made to fail.", residual=1.0)
 
-    monkeypatch.setattr(solver, "_solve_at_level", fail)
+    monkeypatch.setattr(solver, "solve_at_level", fail)
     with pytest.raises(SolveError, match="made to fail"):
         solver.solve(build_state_evolution(Task(), Learner()), 0.5)
 
@@ -106,19 +107,22 @@ def test_the_route_through_sigma_finds_the_ratio_and_the_decay_of_a_solution(par
             _positive(bad)
 
 
-def _levels_tried(monkeypatch, *, follow, error, hops=False, without=()):
+def _levels_tried(monkeypatch, *, follow, error, hops=False, without=(), coarse_error=None):
     """The quadrature rules that `solve` goes through when every solve succeeds and the error seen is the given one."""
     levels, overlaps = [], Overlaps(0.5, 0.5, 0.5, tau=0.0, rank=1.0, map=None)
 
-    def at_level(problem, alpha, state, level, secants):
+    def at_level(problem, alpha, state, level, secants, **_):
         levels.append(level)
         if level in without:
             raise NotConverged("no solution on this rule.")
         return Iterate(overlaps, Hats(1.0, 1.0, 1.0), 0.0, 1, level, alpha, ProxCache(track_minimum=follow), ())
 
     monkeypatch.setattr(solver, "_solve_coarsely", lambda *_: (np.zeros(3), (), 0))
-    monkeypatch.setattr(solver, "_solve_at_level", at_level)
-    monkeypatch.setattr(solver, "linearise", lambda *_: Linearisation(np.zeros((3, 3)), np.zeros((3, 3)), np.zeros(3)))
+    monkeypatch.setattr(solver, "solve_at_level", at_level)
+    slopes = Linearisation(np.zeros((3, 3)), np.zeros((3, 3)), np.zeros(3), None)
+    monkeypatch.setattr(solver, "linearise", lambda *_: slopes)
+    corrected = Correction(slopes, np.zeros(3), coarse_error, float(hops)) if coarse_error is not None else None
+    monkeypatch.setattr(solver, "correct_coarse_solution", lambda *_: corrected)
     found, other = (Alternative(replace(overlaps, q_sectors=0.5 * np.exp(shift)), None, 0.0) for shift in (0.0, error))
     monkeypatch.setattr(solver, "estimate_errors", lambda *_: ErrorEstimate(found, (), (other,), prox_jumps=False))
     monkeypatch.setattr(solver, "_switch_mass", lambda *_: 1.0 if hops else 0.0)
@@ -136,8 +140,32 @@ def test_finer_rules_only_where_they_matter(monkeypatch):
     assert _levels_tried(monkeypatch, follow=False, error=2.0 * solver.FINE_ENOUGH) == [1, 3]
     assert _levels_tried(monkeypatch, follow=False, error=2.0 * solver.FINE_ENOUGH, without=(3,)) == [1, 3, 2]
     assert _levels_tried(monkeypatch, follow=False, error=2.0 * solver.FINE_ENOUGH, without=(2, 3)) == [1, 3, 2]
-    assert _levels_tried(monkeypatch, follow=True, error=2.0 * solver.FINE_ENOUGH) == [1, 2]
-    assert _levels_tried(monkeypatch, follow=False, error=0.5 * solver.FINE_ENOUGH, hops=True) == [1, 2]
+    assert _levels_tried(monkeypatch, follow=True, error=2.0 * solver.FINE_ENOUGH) == [1, 2, 3]
+    assert _levels_tried(monkeypatch, follow=False, error=0.5 * solver.FINE_ENOUGH, hops=True) == [1, 3]
+
+
+def test_a_large_error_of_the_coarsest_rule_leads_to_the_finest_at_once(monkeypatch):
+    """Where points jump, to two fine rules; where it has no solution, back to the others."""
+    fine, large = 0.5 * solver.FINE_ENOUGH, 2.0 * solver.LEVEL_GAIN * solver.FINE_ENOUGH
+    assert _levels_tried(monkeypatch, follow=False, error=fine, coarse_error=0.2 * large) == [1]
+    assert _levels_tried(monkeypatch, follow=False, error=fine, coarse_error=large) == [3]
+    assert _levels_tried(monkeypatch, follow=False, error=fine, coarse_error=large, hops=True) == [3, 4]
+    assert _levels_tried(monkeypatch, follow=False, error=fine, coarse_error=large, without=(3,)) == [3, 1]
+
+
+def test_averages_that_are_extrapolated_lead_to_the_solution_of_the_iteration(monkeypatch):
+    """Both within the estimated residual, times the response of the equations (about 3)."""
+
+    def refuse(*_):
+        raise NotConverged("not tried.")
+
+    problem = build_state_evolution(Task(tokens=3), Learner(weight_decay=0.05))
+    quick = solver.solve(problem, 0.3)
+    monkeypatch.setattr(one_level, "solve_with_linear_averages", refuse)
+    full = solver.solve(problem, 0.3)
+    assert quick.cache.state is not None and full.cache.state is None
+    np.testing.assert_allclose(quick.coordinates, full.coordinates, atol=10.0 * (quick.residual + full.residual))
+    assert quick.error_estimate.relative == pytest.approx(full.error_estimate.relative, rel=0.02)
 
 
 def test_where_points_hop_a_rule_and_its_twin_may_agree_by_chance():

@@ -18,7 +18,7 @@ from onehead.aim.kernels.control_variates import (
     AVERAGE_COUNT,
     BASIC_CONTROLS,
     CONTROL_COUNT,
-    add_mirror_pair,
+    add_moments,
     quartics,
     row_controls,
 )
@@ -189,8 +189,8 @@ def independent_row_sums(kind, variances, nodes, state, modes, slices, out):  # 
     """`prox_sums` for one row of independent logits, with the moments of its controls; nodes are independent normals,
     mirror images in turn.
 
-    Hard labels: columns are alike, so that the label is the first one, towards which logits are tilted, and the weight
-    is what that changes (U7).
+    Hard labels: of columns that are alike the label is the first one, towards which logits are tilted, and the weight
+    is what that changes (U7). The last column may differ from the others; then both kinds of labels are summed over.
     """
     label_nodes, free_nodes, weights, kept = nodes
     Q, q, m, sigma = state
@@ -211,103 +211,122 @@ def independent_row_sums(kind, variances, nodes, state, modes, slices, out):  # 
     problem = (kind, held, v, y)
     label_power, own_power, both = Q * variances, q * variances, m * variances
     left = np.array([Q, q, m]) / precision
+    label_kinds = 2 if hard == 1 and variances[n - 1] != variances[0] else 1
     for part in range(first, last):
         sums = out[part]
         sums[:] = 0.0
         for node in range(part * length, min((part + 1) * length, weights.shape[0])):
-            for i in range(n):
-                root = np.sqrt(variances[i])
-                target[i] = np.sqrt(Q) * root * label_nodes[node, i]
-                if hard == 1:
-                    target[i] += Q * variances[i] * ((1.0 if i == 0 else 0.0) - 1.0 / n)
-                v[i] = slope * target[i] + spare * root * free_nodes[node, i]
-            softmax(target, label)
-            weight = 1.0
-            if hard == 1:
-                top, total = target[0], 0.0  # logits have no constant, so that none stands in the weight
-                for i in range(1, n):
-                    top = max(top, target[i])
+            if node % 2 == 0:
+                values[:], controls[:] = 0.0, 0.0
+            for kind_of_label in range(label_kinds):
+                chosen = n - 1 if kind_of_label == 1 else 0
+                alike = n if label_kinds == 1 else 1 if kind_of_label == 1 else n - 1
                 for i in range(n):
-                    total += np.exp(target[i] - top)
-                weight = n * np.exp(0.5 * Q * variances[0] * (1.0 - 1.0 / n) - top) / total
-                for i in range(n):
-                    y[i] = 1.0 if i == 0 else 0.0
-            else:
-                for i in range(n):
-                    y[i] = label[i]
-            for i in range(n):
-                h[i] = v[i] if hard == 1 else (kept[node, i] if warm_start == 2 else target[i])
-            _, state_there = newton_row(problem, h, work)
-            lower = 0.0
-            if search > 0 and hard == 0:
-                found, state_there = search_row(problem, (), 1, h, state_there[0], search, work, spare_points)
-                lower = 1.0 if found else 0.0
-            value, steepest, m00, m01, m11 = state_there
-            distance, by_label, by_own = 0.0, 0.0, 0.0
-            for i in range(n):
-                pull = (h[i] - v[i]) / variances[i]
-                distance += pull * (h[i] - v[i])
-                by_label += pull * target[i]
-                by_own += pull * v[i]
-                if warm_start > 0 and hard == 0:
-                    kept[node, i] = h[i]
-            trace, squares, cross = 0.0, 0.0, 0.0
-            if detail > 0:
-                twice, m_a, m_b, m_c = 0.0, 0.0, 0.0, 0.0  # tr (held/D)², and X held X' of the two directions
-                n_a, n_b, n_c, overlap = 0.0, 0.0, 0.0, 0.0
-                for i in range(n):
-                    x, z = p[i] / D[i], w[i] / D[i]
-                    diagonal = 1.0 / D[i] - (m00 * x * x + 2.0 * m01 * x * z + m11 * z * z)
-                    trace += 1.0 - diagonal * held[i]
-                    m_a += x * x * held[i]
-                    m_b += x * z * held[i]
-                    m_c += z * z * held[i]
-                    n_a += x * x * held[i] * held[i] / D[i]
-                    n_b += x * z * held[i] * held[i] / D[i]
-                    n_c += z * z * held[i] * held[i] / D[i]
-                    twice += (held[i] / D[i]) ** 2
-                    overlap += p[i] * y[i]
+                    root = np.sqrt(variances[i])
+                    target[i] = np.sqrt(Q) * root * label_nodes[node, i]
                     if hard == 1:
-                        cross += (y[i] - label[i]) * (h[i] - v[i])
-                    else:
-                        cross += diagonal * (y[i] if kind == CROSS_ENTROPY else 2.0 * p[i] * y[i])
-                # tr (1 - A^-1 held)²
-                mixed = m00 * n_a + 2.0 * m01 * n_b + m11 * n_c
-                e00, e01 = m00 * m_a + m01 * m_b, m00 * m_b + m01 * m_c
-                e10, e11 = m01 * m_a + m11 * m_b, m01 * m_b + m11 * m_c
-                squares = 2.0 * trace - n + twice - 2.0 * mixed + e00 * e00 + 2.0 * e01 * e10 + e11 * e11
-                if hard == 0 and kind == CROSS_ENTROPY:
-                    solve_row(D, p, w, m00, m01, m11, y, move)
+                        target[i] += Q * ((variances[i] if i == chosen else 0.0) - 1.0 / precision)
+                    v[i] = slope * target[i] + spare * root * free_nodes[node, i]
+                softmax(target, label)
+                weight = 1.0
+                if hard == 1:
+                    top, total = target[0], 0.0  # logits have no constant, so that none stands in the weight
+                    for i in range(1, n):
+                        top = max(top, target[i])
                     for i in range(n):
-                        cross -= y[i] * move[i]
-                elif hard == 0:
+                        total += np.exp(target[i] - top)
+                    weight = alike * np.exp(0.5 * Q * (variances[chosen] - 1.0 / precision) - top) / total
                     for i in range(n):
-                        free[i] = 2.0 * p[i] * (overlap - y[i])
-                    solve_row(D, p, w, m00, m01, m11, free, move)
-                    solve_row(D, p, w, m00, m01, m11, p, trial)
+                        y[i] = 1.0 if i == chosen else 0.0
+                else:
                     for i in range(n):
-                        cross += y[i] * move[i] - 2.0 * p[i] * y[i] * trial[i]
-            value_of[0], value_of[1], value_of[2], value_of[3] = distance, by_label, by_own, trace
-            value_of[4], value_of[5], value_of[6], value_of[7] = squares, cross, value - 0.5 * distance / sigma, lower
-            softmax(v, trial)
-            control[:] = 0.0
-            row_controls(target, v, label, trial, label_power, own_power, both, left, rich, control)
-            if rich == 1:
+                        y[i] = label[i]
                 for i in range(n):
-                    quartics(target[i] / np.sqrt(Q * variances[i]), free_nodes[node, i], control)
-            if stein == 1:
-                control[0] = by_own + q * trace - m * cross
-                control[1] = by_label + m * trace - Q * cross
-            if hard == 1:
-                (
-                    control[BASIC_CONTROLS - 5],
-                    control[BASIC_CONTROLS - 4],
-                    control[BASIC_CONTROLS - 3],
-                    control[BASIC_CONTROLS - 2],
-                ) = (
-                    label[0],
-                    trial[0],
-                    target[0],
-                    v[0],
+                    start = v[i] if hard == 1 else target[i]
+                    h[i] = kept[node, n * kind_of_label + i] if warm_start == 2 else start
+                _, state_there = newton_row(problem, h, work)
+                lower = 0.0
+                if search > 0 and hard == 0:
+                    found, state_there = search_row(problem, (), 1, h, state_there[0], search, work, spare_points)
+                    lower = 1.0 if found else 0.0
+                value, steepest, m00, m01, m11 = state_there
+                distance, by_label, by_own = 0.0, 0.0, 0.0
+                for i in range(n):
+                    pull = (h[i] - v[i]) / variances[i]
+                    distance += pull * (h[i] - v[i])
+                    by_label += pull * target[i]
+                    by_own += pull * v[i]
+                    if warm_start > 0:
+                        kept[node, n * kind_of_label + i] = h[i]
+                trace, squares, cross = 0.0, 0.0, 0.0
+                if detail > 0:
+                    twice, m_a, m_b, m_c = 0.0, 0.0, 0.0, 0.0  # tr (held/D)², and X held X' of the two directions
+                    n_a, n_b, n_c, overlap = 0.0, 0.0, 0.0, 0.0
+                    for i in range(n):
+                        x, z = p[i] / D[i], w[i] / D[i]
+                        diagonal = 1.0 / D[i] - (m00 * x * x + 2.0 * m01 * x * z + m11 * z * z)
+                        trace += 1.0 - diagonal * held[i]
+                        m_a += x * x * held[i]
+                        m_b += x * z * held[i]
+                        m_c += z * z * held[i]
+                        n_a += x * x * held[i] * held[i] / D[i]
+                        n_b += x * z * held[i] * held[i] / D[i]
+                        n_c += z * z * held[i] * held[i] / D[i]
+                        twice += (held[i] / D[i]) ** 2
+                        overlap += p[i] * y[i]
+                        if hard == 1:
+                            cross += (y[i] - label[i]) * (h[i] - v[i])
+                        else:
+                            cross += diagonal * (y[i] if kind == CROSS_ENTROPY else 2.0 * p[i] * y[i])
+                    # tr (1 - A^-1 held)²
+                    mixed = m00 * n_a + 2.0 * m01 * n_b + m11 * n_c
+                    e00, e01 = m00 * m_a + m01 * m_b, m00 * m_b + m01 * m_c
+                    e10, e11 = m01 * m_a + m11 * m_b, m01 * m_b + m11 * m_c
+                    squares = 2.0 * trace - n + twice - 2.0 * mixed + e00 * e00 + 2.0 * e01 * e10 + e11 * e11
+                    if hard == 0 and kind == CROSS_ENTROPY:
+                        solve_row(D, p, w, m00, m01, m11, y, move)
+                        for i in range(n):
+                            cross -= y[i] * move[i]
+                    elif hard == 0:
+                        for i in range(n):
+                            free[i] = 2.0 * p[i] * (overlap - y[i])
+                        solve_row(D, p, w, m00, m01, m11, free, move)
+                        solve_row(D, p, w, m00, m01, m11, p, trial)
+                        for i in range(n):
+                            cross += y[i] * move[i] - 2.0 * p[i] * y[i] * trial[i]
+                value_of[0], value_of[1], value_of[2], value_of[3] = distance, by_label, by_own, trace
+                value_of[4], value_of[5], value_of[6], value_of[7] = (
+                    squares,
+                    cross,
+                    value - 0.5 * distance / sigma,
+                    lower,
                 )
-            add_mirror_pair(sums, node, weights[node], steepest, value_of, control, values, controls, weight)
+                softmax(v, trial)
+                control[:] = 0.0
+                row_controls(target, v, label, trial, label_power, own_power, both, left, rich, control)
+                if rich == 1:
+                    for i in range(n):
+                        quartics(target[i] / np.sqrt(Q * variances[i]), free_nodes[node, i], control)
+                if stein == 1:
+                    control[0] = by_own + q * trace - m * cross
+                    control[1] = by_label + m * trace - Q * cross
+                if hard == 1:
+                    (
+                        control[BASIC_CONTROLS - 5],
+                        control[BASIC_CONTROLS - 4],
+                        control[BASIC_CONTROLS - 3],
+                        control[BASIC_CONTROLS - 2],
+                    ) = (
+                        label[chosen],
+                        trial[chosen],
+                        target[chosen],
+                        v[chosen],
+                    )
+                control[BASIC_CONTROLS - 1] = 1.0
+                sums[AVERAGE_COUNT] = max(sums[AVERAGE_COUNT], steepest)
+                for i in range(AVERAGE_COUNT):
+                    values[i] += 0.5 * weight * value_of[i]
+                for i in range(CONTROL_COUNT):
+                    controls[i] += 0.5 * weight * control[i]
+            if node % 2 == 1:
+                add_moments(sums, values, controls, 2.0 * weights[node])

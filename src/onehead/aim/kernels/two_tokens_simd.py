@@ -142,6 +142,18 @@ def _sweep(w, bits, p00, p01, p11):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _begin_at_labels(w, p00, p01, p11):  # type: ignore[no-untyped-def]
+    """All nodes are open at their labels, where the loss and its slope are zero: no exponential is needed."""
+    for k in range(LANES):
+        x0, x1 = w[U0 + k] - w[V0 + k], w[U1 + k] - w[V1 + k]
+        g0, g1 = p00 * x0 + p01 * x1, p01 * x0 + p11 * x1
+        slope0, slope1 = w[Y0 + k] * w[C0 + k], w[Y1 + k] * w[C1 + k]
+        w[OPEN + k], w[STEP + k], w[F + k] = 1.0, 1.0, 0.5 * (g0 * x0 + g1 * x1)
+        w[G0 + k], w[G1 + k], w[D0 + k], w[D1 + k] = g0, g1, slope0, slope1
+        w[H0 + k], w[H1 + k] = p00 + 4.0 * slope0 * slope0, p11 + 4.0 * slope1 * slope1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _begin(w):  # type: ignore[no-untyped-def]
     """All nodes are open where they are, nothing being known there: the first step has no length."""
     for k in range(LANES):
@@ -234,7 +246,10 @@ def _lanes_loop(add: Any) -> Any:
                 for start in range(4 if search > 0 else 1):
                     if start > 0:
                         _start_elsewhere(w, fits, start)
-                    _begin(w)
+                    if start == 0 and warm_start != 2:
+                        _begin_at_labels(w, p00, p01, p11)
+                    else:
+                        _begin(w)
                     for _ in range(MAX_NEWTON + 1):
                         if not _sweep(w, bits, p00, p01, p11):
                             break

@@ -124,8 +124,8 @@ class Block(ABC):
 
     @property
     @abstractmethod
-    def exchangeable(self) -> bool:
-        """Whether all columns of a row have the same law."""
+    def label_kinds(self) -> int:
+        """Number of laws that the columns of a row have."""
 
     @property
     @abstractmethod
@@ -283,9 +283,9 @@ class SharedLogits(Block):
         return max(13 - self.tokens.bit_length() + 2, SHORTEST_RULE)
 
     @property
-    def exchangeable(self) -> bool:
-        """False: a row sees its own token."""
-        return False
+    def label_kinds(self) -> int:
+        """Two: a row sees its own token."""
+        return 2
 
     @property
     def sampled(self) -> Self:
@@ -542,9 +542,9 @@ class Row(Block):
         return max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
 
     @property
-    def exchangeable(self) -> bool:
-        """Whether all columns have the same law."""
-        return len(self.columns) == 1
+    def label_kinds(self) -> int:
+        """Number of groups of columns."""
+        return len(self.columns)
 
     @property
     def row(self) -> "Row":

@@ -29,7 +29,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# spacing and radius of each level of a lattice, for label and learner together
+# spacing and radius of each level of a lattice, for label and learner together; in four dimensions a checkerboard
 LATTICES = {
     1: ((0.4, 6.0), (0.25, 6.5), (0.15, 7.0), (0.1, 7.5), (0.07, 7.5), (0.05, 7.5), (0.035, 7.5), (0.025, 7.5)),
     2: ((0.8, 5.5), (0.6, 6.0), (0.5, 6.2), (0.42, 6.3), (0.35, 6.4), (0.3, 6.4), (0.25, 6.5), (0.21, 6.5)),
@@ -206,9 +206,12 @@ def _lattice(dim: int, spacing: float, radius: float, check_rule: bool, folded: 
     A shift by half a spacing alone would miss errors of the same sign on both, such as those of a steep function along
     a diagonal, and the mass beyond the radius; the check rule is therefore finer and wider too.
     """
+    checkerboard = dim == 4
     if check_rule:
-        return lattice(dim, spacing=0.88 * spacing, radius=radius + 0.5, offset=0.0, folded=folded)
-    return lattice(dim, spacing=spacing, radius=radius, offset=0.5, folded=folded)
+        spacing, radius, offset = 0.88 * spacing, radius + 0.5, 0.0
+    else:
+        offset = 0.5
+    return lattice(dim, spacing=spacing, radius=radius, offset=offset, folded=folded, checkerboard=checkerboard)
 
 
 def _mapped(block: Block, rule: GaussianRule) -> LogitRule:

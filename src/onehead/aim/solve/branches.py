@@ -100,16 +100,16 @@ def is_saddle(jacobian: Vector | None) -> bool:
     return jacobian is not None and bool(np.linalg.det(np.eye(len(jacobian)) - jacobian) < 0.0)
 
 
-def coarse_branches(problem: StateEvolution, alpha: float) -> list[Branch]:
+def coarse_branches(problem: StateEvolution, alpha: float, tolerance: float = COARSE_TOLERANCE) -> list[Branch]:
     """Return the solutions on the coarsest rule that are reached from small weights, from the target and from smaller
-    weight decay, without the zero map.
+    weight decay, without the zero map. ``tolerance`` is the residual of the first two.
     """
     found: list[tuple[Overlaps, Branch]] = []
     for start, reached_from in _starts(problem, alpha):
         if start is None:
             iterate = _continue_from_below(problem, alpha)
         else:
-            iterate = _solve(problem, alpha, start, MAXIMUM_EVALUATIONS)
+            iterate = _solve(problem, alpha, start, MAXIMUM_EVALUATIONS, tolerance)
         if iterate is None:
             continue
         if all(is_distinct(iterate.overlaps, known) for known, _ in found):
@@ -136,12 +136,18 @@ def _plateau(problem: StateEvolution, alpha: float) -> Vector:
     return plateau_guess(problem, alpha, plateau_of(problem).c)
 
 
-def _solve(problem: StateEvolution, alpha: float, start: Vector, evaluations: int | None = None) -> Iterate | None:
+def _solve(
+    problem: StateEvolution,
+    alpha: float,
+    start: Vector,
+    evaluations: int | None = None,
+    tolerance: float = COARSE_TOLERANCE,
+) -> Iterate | None:
     """Solve on the coarsest rule, with at most so many ``evaluations``; None where that does not converge."""
     used = count()
     timed_out = None if evaluations is None else lambda: next(used) >= evaluations
     with suppress(SolveError):
-        return solve_at_alpha(problem, alpha, start, 0, tolerance=COARSE_TOLERANCE, timed_out=timed_out)
+        return solve_at_alpha(problem, alpha, start, 0, tolerance=tolerance, timed_out=timed_out)
     return None
 
 
@@ -187,7 +193,7 @@ def unsearched(problem: StateEvolution) -> list[str]:
     that the extrapolation from shorter rows fails near the target.
     """
     geometry = problem.output.geometry
-    if not geometry.extrapolates_length:
+    if not (geometry.extrapolates_length and may_have_several(problem)):
         return []
     if problem.output.continuation_error(*plateau_of(problem).overlaps) < MAXIMUM_CONTINUATION_ERROR:
         return []

@@ -49,6 +49,7 @@ ROUNDING = 1e-12  # absolute error of a test error that is zero
 MAXIMUM_RESIDUAL = 1e-5  # of the equations, which are solved to 3e-7
 MAXIMUM_STEIN_GAP = 0.03  # of the two forms of Sigmahat; the coarsest rules of sampled points leave about 0.01
 MAXIMUM_TRAIN_LOSS_GAP = 1e-5  # of the two forms of the training loss, which agree to 1e-8 at a solution
+BRANCH_TOLERANCE = 1e-2  # residual of solutions on the coarsest rule that only tell branches apart and are starts
 COARSE_RULE = "rounding or a quadrature rule that is too coarse; the numbers may be off by more than stated"
 UNSTABLE = "the replicon is not below one: the solution is unstable and the numbers approximate"
 NARROW = (
@@ -207,12 +208,15 @@ def _lowest(
     """
     solutions = [] if zero is None else [(zero, SMALL_WEIGHTS)]
     failure: SolveError | None = None
+    branches = coarse_branches(problem, alpha, BRANCH_TOLERANCE)
     if zero is None:
+        if start is None and branches:
+            start = Start(min(branches, key=lambda branch: branch.objective).coordinates)
         try:
             solutions.append((_solve(problem, alpha, start, accuracy), ""))
         except SolveError as error:
             failure = error
-    for branch in coarse_branches(problem, alpha):
+    for branch in branches:
         at = problem.zero.at(branch.coordinates)
         same = next((k for k, (known, _) in enumerate(solutions) if not is_distinct(at, known.overlaps)), None)
         if same is not None:

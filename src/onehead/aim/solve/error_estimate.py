@@ -14,7 +14,7 @@ import numpy as np
 from onehead.aim.solve.fixed_sample_ratio import Iterate, Vector, state_evolution_step
 from onehead.aim.solve.strategy import difference_steps, overlap_steps, project
 from onehead.aim.theory.order_parameters import Hats, Overlaps
-from onehead.aim.theory.output.averages import ProxCache, parts_error
+from onehead.aim.theory.output.averages import Averages, ProxCache, parts_error
 from onehead.aim.theory.output.base import OutputChannel
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError
@@ -41,7 +41,8 @@ JUMP_SIGNIFICANCE, JUMP_SIGNIFICANCE_SINGLE = 4.0, 7.0
 
 
 class Linearisation(NamedTuple):
-    """Derivatives in the coordinates y: of one step F of the equations, and of the coordinates of the hats.
+    """Derivatives in the coordinates y: of one step F of the equations, of the coordinates of the hats, and of the
+    averages, if these are plain numbers.
 
     ``gap`` is F(y) - y where they were taken.
     """
@@ -49,6 +50,7 @@ class Linearisation(NamedTuple):
     step: Vector
     hats: Vector
     gap: Vector
+    averages: Vector | None
 
     @property
     def response(self) -> Vector:
@@ -123,19 +125,21 @@ def linearise(problem: StateEvolution, alpha: float, y: Vector) -> Linearisation
     """
     cache = ProxCache(track_minimum=True)
 
-    def at(coordinates: Vector) -> tuple[Vector, Vector]:
+    def at(coordinates: Vector) -> tuple[Vector, Vector, Vector]:
         hats, overlaps = state_evolution_step(problem, alpha, coordinates, 0, cache=cache)
-        return overlaps.coordinates, hats.coordinates
+        averages = np.array(cache.averages if isinstance(cache.averages, Averages) else ())
+        return overlaps.coordinates, hats.coordinates, averages
 
     centre = at(y)
-    step, hats = np.empty((y.size, y.size)), np.empty((centre[1].size, y.size))
+    step, hats, averages = (np.empty((part.size, y.size)) for part in centre)
     scale = 1.0 if problem.output.geometry.sampled else LATTICE_STEP_FACTOR
     for k, change in enumerate(scale * difference_steps(problem)):
         moved = y.copy()
         moved[k] += change
         there = at(moved)
-        step[:, k], hats[:, k] = (there[0] - centre[0]) / change, (there[1] - centre[1]) / change
-    return Linearisation(step, hats, centre[0] - y)
+        for slopes, moved_to, here in zip((step, hats, averages), there, centre, strict=True):
+            slopes[:, k] = (moved_to - here) / change
+    return Linearisation(step, hats, centre[0] - y, averages if averages.size else None)
 
 
 def estimate_errors(problem: StateEvolution, iterate: Iterate, linearisation: Linearisation) -> ErrorEstimate:
@@ -187,7 +191,8 @@ class _ErrorEstimator:
                 missing = len(self.linearisation.step) - len(gap)
                 others.append(self._shifted(np.pad(gap, (0, missing)), iterate.hats, found.envelope))
             else:
-                several = not output.has_one_minimum(*state, level=level, points=cache.points)
+                # points are compared with points at the same state
+                several = not output.has_one_minimum(*(cache.state or state), level=level, points=cache.points)
         return ErrorEstimate(found, tuple(parts), tuple(others), jumps, several)
 
     def _form_gap(self, averages: Any, part: Alternative) -> Vector:

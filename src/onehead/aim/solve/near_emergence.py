@@ -12,7 +12,8 @@ import numpy as np
 
 from onehead.aim.solve.error_estimate import Alternative, estimate_errors, linearise
 from onehead.aim.solve.fixed_sample_ratio import Iterate, solve_at_alpha
-from onehead.aim.solve.solver import COARSE_TOLERANCE, MAXIMUM_RULE_SHIFT, Solution
+from onehead.aim.solve.one_level import MAXIMUM_RULE_SHIFT
+from onehead.aim.solve.solver import COARSE_TOLERANCE, Solution
 from onehead.aim.theory.limits.emergence import largest_decay
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError

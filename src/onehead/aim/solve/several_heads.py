@@ -17,8 +17,8 @@ from onehead.aim.solve.certificate import (
     with_warning,
 )
 from onehead.aim.solve.fixed_sample_ratio import Secants
+from onehead.aim.solve.one_level import no_solution_error
 from onehead.aim.solve.sampled import standard_error
-from onehead.aim.solve.solver import no_solution_error
 from onehead.aim.theory.input.several_heads import ModeHats, ModeOverlaps, SampledHeads
 from onehead.aim.theory.order_parameters import INFINITE, SpectralMap
 from onehead.aim.theory.output.several_heads import ModeAverages, ModeState

@@ -1,13 +1,13 @@
 """Solves the equations (2) at one sample ratio: cheap quadrature first, finer rules only where they matter."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from onehead.aim.logits.blocks import LONGEST_ROW
-from onehead.aim.solve.continuation import continue_in_decay, continue_in_sigma, refine
+from onehead.aim.solve.continuation import continue_in_decay, continue_in_sigma
 from onehead.aim.solve.error_estimate import ErrorEstimate, Linearisation, error_on_fresh, estimate_errors, linearise
 from onehead.aim.solve.fixed_sample_ratio import (
     Iterate,
@@ -18,9 +18,9 @@ from onehead.aim.solve.fixed_sample_ratio import (
     secants_of,
     solve_at_alpha,
 )
+from onehead.aim.solve.one_level import CLOSE, correct_coarse_solution, distance, no_solution_error, solve_at_level
 from onehead.aim.solve.strategy import can_continue_in_decay, can_fix_sigma, isotropic_coordinates, project
 from onehead.aim.theory.build import gaussian_independent_head
-from onehead.aim.theory.limits.emergence import largest_decay
 from onehead.aim.theory.limits.infinite_data import plateau_of
 from onehead.aim.theory.order_parameters import Hats, Overlaps
 from onehead.aim.theory.output.averages import ProxCache
@@ -30,11 +30,9 @@ from onehead.errors import NotConverged, OutsideDomain, SolveError
 __all__ = [
     "COARSE_TOLERANCE",
     "FINE_ENOUGH",
-    "MAXIMUM_RULE_SHIFT",
     "VISIBLE_SWITCH_MASS",
     "Solution",
     "initial_guesses",
-    "no_solution_error",
     "plateau_guess",
     "solve",
 ]
@@ -42,14 +40,14 @@ __all__ = [
 COARSE_TOLERANCE = 1e-4  # residual on the coarsest rule, whose own quadrature error is larger
 EASIER_HEAD_TOLERANCE = 3e-2  # residual of a Gaussian head that only serves as a start for leading directions
 BEFORE_NEWTON_TOLERANCE = 1e-2  # residual on the coarsest rule where a Newton step follows
+BEFORE_CORRECTION_TOLERANCE = 1e-3  # and on the coarsest lattice where a correction follows
 FINE_ENOUGH = 5e-5  # relative error of q and m at which no finer rule is tried: about as much in the test error
 VISIBLE_SWITCH_MASS = 1e-4  # below this mass the two branches agree within about 2e-4 (2.7)
-MAXIMUM_RULE_SHIFT = 2.5  # of a coordinate between rules; a larger one means another solution, not a quadrature error
 MAXIMUM_RELATIVE_ERROR = 1.0  # of q or m, beyond which there is nothing to report
-WIDE_LOGITS = 10.0  # standard deviation of label logits beyond which labels are nearly one-hot
-SMALL_DECAY = 0.1  # share of the weight decay at which the map vanishes
 SKIPPED_ERROR = 1.9  # error of a lattice over that wanted, beyond which the finest lattice follows at once
-LAST_TRACKED_LEVEL = 2  # where minima compete the theory is approximate, and the finest rule not worth its cost
+LEVEL_GAIN = 5.0  # least factor between the error of the coarsest lattice and that of the next one
+JUMPING_LEVELS = (3, 4)  # where points jump between minima, errors fall slowly with the number of nodes
+LAST_TRACKED_LEVEL = 3  # where minima compete the theory is approximate, and the finest rule not worth its cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +125,10 @@ def solve(
     solution = _solve_from_neighbour(problem, alpha, start, fine_enough, accuracy)
     if solution is None:
         near = start.coordinates if start is not None else None
-        tolerance = BEFORE_NEWTON_TOLERANCE if problem.output.geometry.sampled else COARSE_TOLERANCE
+        tolerance = BEFORE_NEWTON_TOLERANCE if problem.output.geometry.sampled else BEFORE_CORRECTION_TOLERANCE
         coarse = _solve_coarsely(problem, alpha, near, tolerance)
-        solution = _refine_rules(_with_single_minimum(problem, coarse[0]), alpha, *coarse, fine_enough, accuracy)
+        refined = _with_single_minimum(problem, coarse[0])
+        solution = _refine_rules(refined, alpha, *coarse, fine_enough, accuracy, is_coarse_solution=True)
     if solution.error_estimate.multiple_minima:
         # the single-minimum assumption failed: solve again without it
         solution = _refine_rules(problem, alpha, solution.coordinates, (), solution.evaluations, fine_enough, accuracy)
@@ -173,33 +172,54 @@ def _refine_rules(
     evaluations: int,
     fine_enough: float,
     accuracy: float | None,
+    *,
+    is_coarse_solution: bool = False,
 ) -> Solution:
-    """Solve on finer and finer rules until one is fine enough."""
+    """Solve on finer and finer rules until one is fine enough.
+
+    ``is_coarse_solution`` says that the coordinates solve the equations on the coarsest rule.
+    """
     solution: Solution | None = None
     linearisation: Linearisation | None = None
     output, sampled = problem.output, problem.output.geometry.sampled
+    levels, omitted = [*output.geometry.levels, *(output.extra_levels if accuracy else ())], list[int]()
+    switch_mass: float | None = None
+    is_close, where = False, coordinates  # where the derivatives were taken
     if sampled:
         # one rule of many points follows: with the derivatives of the coarse one few evaluations are enough
         linearisation = linearise(problem, alpha, coordinates)
         coordinates = project(problem, coordinates + linearisation.newton_step)
         secants = secants_of(linearisation.step)
-    levels, omitted = [*output.geometry.levels, *(output.extra_levels if accuracy else ())], list[int]()
+    elif is_coarse_solution and output.branch == "label":
+        correction = correct_coarse_solution(problem, alpha, coordinates, levels[0])
+        if correction is not None and (is_close := correction.size < CLOSE):
+            linearisation, secants = correction.linearisation, secants_of(correction.linearisation.step)
+            coordinates = project(problem, coordinates + correction.shift)
+            jumping, switch_mass = correction.switch_mass > VISIBLE_SWITCH_MASS, correction.switch_mass
+            if not accuracy and correction.coarse_error > LEVEL_GAIN * fine_enough:
+                omitted = levels[:-1]
+                levels = list(JUMPING_LEVELS) if jumping else levels[-1:]
     while levels:
         level = levels.pop(0)
         try:
-            iterate = _solve_at_level(problem, alpha, coordinates, level, secants)
+            iterate = solve_at_level(
+                problem, alpha, coordinates, level, secants, is_close=is_close, linearisation=linearisation
+            )
         except SolveError:
-            if solution is None:
+            if solution is None and not omitted:
                 raise
             levels, omitted = omitted, []  # without them, the coarser rule has a solution with its error estimate
             continue
         evaluations += iterate.evaluations
-        if linearisation is None or not sampled:
+        is_close = is_close and distance(iterate.coordinates, where) < CLOSE
+        if linearisation is None or not (sampled or is_close):
             linearisation = linearise(problem, alpha, iterate.coordinates)
         estimate = estimate_errors(problem, iterate, linearisation)
         if estimate.relative > MAXIMUM_RELATIVE_ERROR:
             _refuse_large_error(problem, alpha, iterate)
-        switch_mass, first = _switch_mass(problem, iterate), solution is None
+        first = solution is None
+        if not is_close:
+            switch_mass = _switch_mass(problem, iterate)
         # where points jump between minima a lattice and its check rule may agree by chance: the coarser rule counts too
         jumping = switch_mass is not None and switch_mass > VISIBLE_SWITCH_MASS
         if jumping and solution is not None:
@@ -235,6 +255,8 @@ def _refine_rules(
             and estimate.relative > SKIPPED_ERROR * fine_enough
         ):
             levels, omitted = levels[-1:], levels[:-1]
+        elif first and jumping and level < JUMPING_LEVELS[0] and not (accuracy or sampled):
+            levels, omitted = list(JUMPING_LEVELS), levels
     assert solution is not None
     return solution
 
@@ -294,57 +316,6 @@ def _solve_coarsely(
         return continue_in_sigma(problem, alpha, 0), (), 0
     except SolveError as failure:
         raise no_solution_error(problem, alpha, failure) from failure
-
-
-def _solve_at_level(
-    problem: StateEvolution, alpha: float, coordinates: Vector, level: int, secants: Secants
-) -> Iterate:
-    """Solve on one rule: at fixed α, else at fixed Sigma with every prox kept in its minimum and α or λ as the
-    unknown.
-    """
-    routes: list[Callable[[], Iterate]] = [lambda: solve_at_alpha(problem, alpha, coordinates, level, secants=secants)]
-    if can_fix_sigma(problem):
-        routes.append(lambda: refine(problem, alpha, coordinates, level))
-    else:
-        tracking = ProxCache(track_minimum=True)
-        routes.append(lambda: solve_at_alpha(problem, alpha, coordinates, level, cache=tracking))
-    if can_continue_in_decay(problem):
-        routes.append(lambda: refine(problem, alpha, coordinates, level, by_decay=True))
-    failure: SolveError = NotConverged("the equations have several solutions far apart.")
-    for route in routes:
-        try:
-            found = route()
-        except NegativeOverlap:
-            raise
-        except SolveError as error:
-            failure = error
-            continue
-        if np.max(np.abs(found.coordinates - coordinates)) < MAXIMUM_RULE_SHIFT:
-            return found
-    raise no_solution_error(problem, alpha, failure) from failure
-
-
-def no_solution_error(problem: StateEvolution, alpha: float, failure: SolveError) -> NotConverged:
-    """Return the error that a user gets when every route has failed, with the cause that applies."""
-    deviation = float(np.sqrt(problem.label_power))
-    causes, advice = [], "move alpha or weight_decay"
-    if deviation > WIDE_LOGITS:
-        causes.append(
-            f"label logits of standard deviation {deviation:.3g} make labels nearly one-hot, which the quadrature "
-            "rules do not resolve"
-        )
-        advice = "lower beta0 or the power of the target"
-    if problem.noise > 0.0 and problem.decay < SMALL_DECAY * largest_decay(problem, alpha):
-        causes.append(
-            "with noisy labels and so little weight decay the output layer has many competing minima, and the theory "
-            "breaks down"
-        )
-        advice = "raise weight_decay or move alpha"
-    why = f": {'; '.join(causes)}" if causes else ""
-    return NotConverged(
-        f"no solution found at alpha = {alpha:.6g} ({str(failure).rstrip('.')}){why}; {advice}.",
-        residual=failure.residual,
-    )
 
 
 def initial_guesses(problem: StateEvolution, alpha: float, shrinkage: float) -> Iterator[Vector]:

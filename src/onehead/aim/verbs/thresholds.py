@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from onehead.aim.flat_parameters import validate_problem
-from onehead.aim.solve.branches import emergence_transition
+from onehead.aim.solve.branches import emergence_transition, unsearched
 from onehead.aim.solve.certificate import NARROW
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import build_state_evolution
@@ -135,6 +135,8 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         )
     known = problem.ridgeless
     transition = emergence_transition(problem)
+    if transition.zero_spinodal is None:
+        warnings += unsearched(problem)
     first = unasked_emergence(problem, task.token_mean) if task.unasked else None
     return Thresholds(
         interpolation=ratio,

@@ -4,7 +4,9 @@
   const $ = (id) => document.getElementById(id);
   const K = oneheadKnobs, machine = oneheadMachine;
   const DELAYS = { report: 180, picture: 260 }; // milliseconds without a change before the expensive questions are asked
-  let settings, state, file = "", upload = null, playing = null, polling = null, draftRequested = false, draftPending = false, timers = [];
+  const DRAFT_PATIENCE = 1000; // milliseconds after which another draft is asked for beside one that is under way
+  const PLAY_MILLISECONDS = 15000, LONGEST_STRIDE = 10; // of the whole slider; in positions of the slider
+  let settings, state, file = "", upload = null, playing = null, polling = null, draftsUnderWay = 0, draftBegun = null, draftPending = null, timers = [];
   let shownFormula = "", lastDrawn = null, lastAttention = null, lastHeads = null;
   // counters: number of the last question, and of the last one that was drawn, reported and drawn exactly; read by tests
   const progress = { asked: 0, drawn: 0, reported: 0, exact: 0, trained: null, machine: () => machine.present(state, Date.now()) };
@@ -45,18 +47,26 @@
     askDraft(first);
   }
 
-  // one draft at a time: while one is under way, only the newest question is asked after it
+  // one draft at a time: while one is under way, only the newest question is asked after it; or beside it, if it takes long, as where
+  // the code of a kind of head is being compiled
   async function askDraft(first) {
-    if (draftRequested) {
-      draftPending = true;
+    const late = draftBegun !== null && Date.now() - draftBegun >= DRAFT_PATIENCE;
+    if (draftsUnderWay >= (late ? 2 : 1)) {
+      clearTimeout(draftPending);
+      draftPending = setTimeout(() => {
+        draftPending = null;
+        askDraft();
+      }, DRAFT_PATIENCE);
       return;
     }
     const asked = state.key, n = progress.asked;
-    draftRequested = true;
+    draftsUnderWay += 1;
+    draftBegun = Date.now();
     const answer = await oneheadNetwork.ask("draw", asked, first ? { first: true } : {});
-    draftRequested = false;
-    if (draftPending) {
-      draftPending = false;
+    draftsUnderWay -= 1;
+    if (draftPending !== null) {
+      clearTimeout(draftPending);
+      draftPending = null;
       askDraft();
     }
     if (!answer || asked !== state.key) return;
@@ -117,7 +127,7 @@
     $("about").textContent = about;
     $("formula").setAttribute("aria-label", "Formula: " + formula.replace(/\\role\{\w+\}/g, ""));
     showFormula(formula);
-    const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].rare && !name.startsWith("train")
+    const named = own.knobs.filter((name) => settings.knobs[name].symbol && !settings.knobs[name].panels.length && !settings.knobs[name].rare && !name.startsWith("train")
       && (!settings.recorded || K.ownStops(name) || settings.recorded.solver.includes(K.view) && settings.recorded.solverKnobs.includes(name)));
     $("symbols").replaceChildren(...named.map(symbolButton));
     document.querySelectorAll("nav a").forEach((a) => {
@@ -143,7 +153,7 @@
 
   // the height of the text above the picture, from which the style sheet computes the height of the picture
   function measureLead() {
-    const height = document.querySelector(".lead").offsetHeight + ($("drop").hidden ? 0 : $("drop").offsetHeight);
+    const height = [document.querySelector(".lead"), $("drop"), $("play-row")].reduce((sum, e) => sum + e.offsetHeight, 0); // hidden ones have none
     document.documentElement.style.setProperty("--lead", height + 12 + "px");
   }
 
@@ -217,7 +227,8 @@
     $("trained").max = answer.total || 1;
     $("trained").value = answer.done;
     $("job-message").textContent = raceText(answer);
-    $("training-message").textContent = running ? "" : answer.sentence || "";
+    const other = command === "status" && !before; // a job that ended before this page was opened, perhaps of another head
+    $("training-message").textContent = running || (other && !answer.stored) ? "" : answer.sentence || "";
     const was = before || (answer.stored ? { done: 0, running: running } : answer);
     if (answer.done !== was.done || running !== was.running) askExact(progress.exact === progress.asked ? "picture" : "report");
     clearTimeout(polling);
@@ -241,14 +252,17 @@
       ask();
       return;
     }
-    const name = settings.views[K.view].plays, k = settings.knobs[name], stride = 2;
-    let at = K.position(name);
+    const name = settings.views[K.view].plays, k = settings.knobs[name];
+    let at = K.position(name), last = performance.now();
     if (at >= k.steps - 1) at = 0;
     $("play").textContent = "❚❚ Pause";
     $("play").setAttribute("aria-pressed", "true");
     const advance = () => {
       if (progress.drawn === progress.asked) {
-        at += stride;
+        // a slow machine makes longer steps, so that the whole slider takes about the same time everywhere
+        const now = performance.now(), stride = (k.steps * (now - last)) / PLAY_MILLISECONDS;
+        at += Math.round(Math.min(LONGEST_STRIDE, Math.max(2, stride)));
+        last = now;
         if (at > k.steps) {
           stopPlaying();
           ask();
@@ -264,6 +278,7 @@
   // a page without an address shows α growing once; whatever the reader touches stops it
   function startByItself() {
     K.set({ kappa0: 0.2, weight_decay: 0.3, alpha: 0.02 }); // features emerge one after another
+    $("story").hidden = false; // its place is kept free, so that the picture does not move
     const wait = () => {
       if (touched) return;
       if (progress.drawn === progress.asked && oneheadDrawing.current) play();
@@ -424,7 +439,7 @@
       oneheadStory.tell(K.view === "head" && (playing || !$("story").hidden) ? oneheadDrawing.current.figure : null);
       if (e.detail.key === state.key) progress.drawn = progress.asked;
     });
-    new ResizeObserver(measureLead).observe(document.querySelector(".lead"));
+    for (const above of [document.querySelector(".lead"), $("drop"), $("play-row")]) new ResizeObserver(measureLead).observe(above);
     setInterval(() => dispatch({ kind: "tick" }), 500); // update the seconds of solving
   }
 

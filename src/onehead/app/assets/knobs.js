@@ -132,7 +132,8 @@
   }
 
   function showAll() {
-    document.querySelectorAll("[data-views]").forEach((e) => e.toggleAttribute("hidden", !e.dataset.views.split(" ").includes(view)));
+    const own = settings.views[view].panel, shown = (e) => e.dataset.views.split(" ").includes(view) && (!e.dataset.panels || e.dataset.panels.split(" ").includes(values[own]));
+    document.querySelectorAll("[data-views]").forEach((e) => e.toggleAttribute("hidden", !shown(e)));
     document.querySelectorAll("details.rare").forEach((more) => {
       const inside = Array.from(more.querySelectorAll(".knob:not([hidden]) [data-knob]"), (c) => c.dataset.knob);
       more.hidden = !inside.length;
@@ -200,7 +201,8 @@
     Object.assign(values, changes);
     for (const name of Object.keys(changes)) if (ownStops(name) && Number(changes[name]) > 0) values[name] = nearest(name, Number(changes[name]));
     snap(changes);
-    Object.keys(changes).forEach(showKnob);
+    if (settings.views[view].panel in changes) showAll();
+    else Object.keys(changes).forEach(showKnob);
     write();
     if (byServer) {
       last = Object.assign({}, last, { values: Object.assign({}, last.values, changes) });

@@ -26,7 +26,7 @@
 
   async function recordedAnswer(kind, key, table) {
     const query = new URLSearchParams(key), name = oneheadKnobs.recordName(query.get("view"), (knob) => query.get(knob));
-    const found = table[kind] && table[kind][name];
+    const own = table[kind === "picture" ? "draw" : kind], found = own && own[name]; // a recorded draft is the exact picture
     if (!found && oneheadDrafts.supports(query.get("view"), oneheadKnobs.values)) return drafted(kind, key, table);
     if (!found) return { key: key, refused: "This setting is not part of the recording; start onehead app to compute it." };
     const answer = Object.assign({}, table.figures[found.drawing] || {}, found, { key: key });

@@ -4,6 +4,7 @@
   const $ = (id) => document.getElementById(id);
   const DISCONNECTED = "The server of this page does not answer. Start onehead app again; the page then continues by itself.";
   const COMPILING = "drawing · the first use of a kind of head takes up to 15 s · ";
+  const DRAFT = "Two digits of a quick preview; the exact numbers follow when the knobs rest.";
   const STATUS_TEXTS = {
     drawing: "drawing", "no draft": "no draft · solving", draft: "draft", solving: "draft · solving", "draft only": "draft · no exact answer",
     exact: "exact", local: "computed in this page", refused: "refused", "no connection": "no connection",
@@ -76,12 +77,16 @@
     const [style, words] = statusOf(page);
     // a draft takes a tenth of a second, but the first use of a kind of head compiles its code
     const late = status === "drawing" && page.seconds >= 2;
-    setText("state", late ? COMPILING + page.seconds + " s" : words + (counting ? " " + page.seconds + " s" : ""));
-    $("state").className = style.split(" ").join("-");
+    const kept = page.playing && status === "drawing" && !late; // the label and the caption of the picture that is still shown
+    if (!kept) {
+      setText("state", late ? COMPILING + page.seconds + " s" : words + (counting ? " " + page.seconds + " s" : ""));
+      $("state").className = style.split(" ").join("-");
+    }
     $("frame").classList.toggle("stale", page.stale && status !== "refused");
     if (status === "no connection") badge("failed", DISCONNECTED, []);
     else if (page.badge) badge(...page.badge);
     else if (page.refusal) badge("failed", page.refusal, []);
+    else if (page.drafted || (kept && shownBadge.includes(DRAFT))) badge("draft", DRAFT, []);
     else badge("waiting", "", []);
     // while a knob plays, the numbers of the last point stay, with its value in their title, until those of the next arrive
     if (page.numbers || !page.playing) {
@@ -92,7 +97,7 @@
       setText("caption", [page.sentence || shown.caption, shown.note, window.oneheadNote].filter(Boolean).join(" "));
       setText("python", shown.python || $("python").textContent);
       setText("shell", shown.shell || $("shell").textContent);
-    } else setText("caption", "");
+    } else if (!kept) setText("caption", "");
   }
 
   window.oneheadPanel = { show: show };

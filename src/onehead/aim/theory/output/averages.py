@@ -55,6 +55,10 @@ class Averages(NamedTuple):
         """Moreau envelope E [loss + distance²/(2 Sigma)]."""
         return self.loss + 0.5 * self.distance / sigma
 
+    def moved(self, slopes: Array, step: Array) -> "Averages":
+        """Return averages at a state whose coordinates are larger by ``step``, to first order."""
+        return Averages(*(np.array(self) + slopes @ step).tolist())
+
     def with_relative_error(self, share: float) -> "Averages":
         """Return averages perturbed by a relative error: squared distance scaled up, responses scaled down."""
         less = 1.0 / (1.0 + share)
@@ -94,6 +98,10 @@ class ProxCache:
     track_minimum : bool
         Whether the next evaluation starts from the cached points, so that every point stays in its minimum and the
         averages are smooth where minima compete. Otherwise it starts from the labels, and the points are only stored.
+    state : tuple of float, optional
+        State of the points, where it is not that of the averages.
+    reuse_points : bool
+        Whether the next evaluation starts from the cached points because its state is close to that of the last one.
     points : tuple of arrays, optional
         One array per block of logits.
     starts_at_zero : bool
@@ -111,4 +119,6 @@ class ProxCache:
     averages: Any = None
     parts: Any = None
     has_second_moments: bool = False
+    state: tuple[float, ...] | None = None
+    reuse_points: bool = False
     starts_at_zero: bool = False

@@ -243,7 +243,7 @@ class OutputChannel(ABC):
         if cache is None:
             return int(KernelStart.LABEL), labels
         known = cache.points is not None or cache.starts_at_zero
-        track = cache.track_minimum or self.loss.hard or convex or self.single_minimum
+        track = cache.track_minimum or cache.reuse_points or self.loss.hard or convex or self.single_minimum
         if cache.points is None:
             cache.points = tuple(np.zeros((len(u), k * u.shape[1])) for u, k in zip(labels, choices, strict=True))
         return int(KernelStart.WARM if known and track else KernelStart.KEEP), cache.points

@@ -128,8 +128,15 @@ class GaussianOutput(OutputChannel):
         return np.asarray(PARTS * sums.reshape(PARTS, -1, sums.shape[1]).sum(axis=1))
 
     def _label_choices(self) -> list[int]:
-        """Number of proximal points per node of every block: one per hard label where labels are summed over."""
-        return [block.choices if self.loss.hard and self._sums_labels(block) else 1 for block in self.geometry.blocks]
+        """Number of proximal points per node of every block: one per hard label where labels are summed over, and one
+        per kind of label where rows share no logit.
+        """
+        if not self.loss.hard:
+            return [1] * len(self.geometry.blocks)
+        return [
+            block.choices if self._sums_labels(block) else 1 if block.shares_logits else block.label_kinds
+            for block in self.geometry.blocks
+        ]
 
     def has_one_minimum(self, *state: float, level: int, points: tuple[Array, ...] | None = None) -> bool:
         """Whether every prox that starts at the learner's logits ends where it does from the label (2.7)."""

@@ -145,8 +145,12 @@ class KurtosisOutput(ExplicitDirectionsOutput):
         return float(self.excess * (target * a - tau * b))
 
     def switch_mass(self, *state: float, level: int) -> float:
-        """Share of samples with a lower minimum than the one near the label; the coarsest lattice resolves it."""
-        return 0.0 if self.convex_at(state[-1]) else self.averages(*state, level=0, search=True).switch_mass
+        """Share of samples with a lower minimum than the one near the label; the check rule of the coarsest lattice
+        resolves it.
+        """
+        if self.convex_at(state[-1]):
+            return 0.0
+        return self.averages(*state, level=0, search=True, check_rule=True).switch_mass
 
     def hats_of(self, averages: DirectionAverages, *state: float, derivative: bool) -> Hats:
         """Return the hats of the bulk, and τ_eff = τ* + 2 E pull.(excess of the own logits)/(Sigma mhat) (P11.2)."""

@@ -117,10 +117,7 @@ class OneSectorOutput(GaussianOutput):
 
     def _independent_columns(self, block: Block) -> bool:
         """Whether a block is a row of sampled logits whose Newton step is a Sherman-Morrison formula (U2.1)."""
-        if block.shares_logits or block.on_lattice or self.loss.compiled_kind is None:
-            return False
-        # importance sampling tilts towards the sampled label, which requires exchangeable columns
-        return not self.loss.hard or block.exchangeable
+        return not (block.shares_logits or block.on_lattice or self.loss.compiled_kind is None)
 
     def _shares_logits(self, block: Block) -> bool:
         """Whether a block is a tied head with more than two tokens whose Newton step is a Woodbury formula (L7)."""
@@ -244,13 +241,13 @@ class OneSectorOutput(GaussianOutput):
     def switch_mass(self, *state: float, level: int) -> float:
         """Share of samples with a lower minimum than the one near the label (2.7).
 
-        The coarsest lattice resolves it. Sampled points are counted on the rule of ``level``, and for few tokens on its
-        check rule too.
+        The check rule of the coarsest lattice resolves it. Sampled points are counted on the rule of ``level``, and for
+        few tokens on its check rule too.
         """
         if self.convex_at(state[-1]):
             return 0.0
         if not self.geometry.sampled:
-            return self.averages(*state, level=0, search=True).switch_mass
+            return self.averages(*state, level=0, search=True, check_rule=True).switch_mass
         rules = (False, True) if self.geometry.tokens <= MAXIMUM_TOKENS_FOR_DOUBLE_SEARCH else (False,)
         counted = [
             self.averages(*state, level=level, search=True, check_rule=check_rule).switch_mass for check_rule in rules

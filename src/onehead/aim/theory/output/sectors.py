@@ -337,8 +337,9 @@ class SectorOutput(GaussianOutput):
         """Share of samples with a lower minimum than the one near the label."""
         if self.convex_at(*state[-self._sectors :]):
             return 0.0
-        level = level if self.geometry.sampled else 0
-        return self.averages(*state, level=level, search=True).switch_mass
+        on_lattice = not self.geometry.sampled  # the check rule of the coarsest lattice resolves it
+        level = 0 if on_lattice else level
+        return self.averages(*state, level=level, search=True, check_rule=on_lattice).switch_mass
 
     def hats_of(self, averages: SectorAverages, *state: float, derivative: bool) -> Hats:
         """Return the hats per unit of α, in the Stein or in the derivative form."""

@@ -29,6 +29,7 @@ class ReusedSolution(NamedTuple):
     evaluations: int
 
 
+@np.errstate(all="ignore")  # far from a solution variances may vanish or overflow
 def solve_reused(equations: ReusedData, start: ReusedReadout | None = None) -> ReusedSolution:
     """Solve for the readout; ``start`` is the solution of a neighbouring problem.
 

@@ -156,7 +156,7 @@ def test_the_random_search_finds_jumps(rules, monkeypatch):
     monkeypatch.setattr(search, "draw", lambda seed, number: (SHARP, {}, 0.1, shares))
     number = search.FULL if rules == "full" else 1
     assert search.run_one(0, number)["end"] == "continuous"
-    monkeypatch.setattr(certificate, "coarse_branches", lambda problem, alpha: [])
+    monkeypatch.setattr(certificate, "coarse_branches", lambda *_, **__: [])
     monkeypatch.setattr(search, "coarse_branches", _unless_zero_is_stable)
     row = search.run_one(0, number)
     assert (row["end"], row["rules"]) == ("jump", "full")

@@ -106,12 +106,17 @@ def _times(rows: list[Row]) -> str:
     )
 
 
+def _list(row: Row) -> str:
+    """Return the flag of the list of problems that a row belongs to; nothing for the main list."""
+    return f" --{row['list']}" if row.get("list") else ""
+
+
 def _unexplained(bad: list[Row], seed: int) -> str:
     if not bad:
         return "Unexplained: none."
     lines = [
-        f"- `python -m checks.soak --seed {seed} --only {row['number']}` {row['status']}: {row['reason']}\n  "
-        f"`{row['call']}`"
+        f"- `python -m checks.soak{_list(row)} --seed {seed} --only {row['number']}` {row['status']}: "
+        f"{row['reason']}\n  `{row['call']}`"
         for row in bad[:SHOWN]
     ]
     more = [] if len(bad) <= SHOWN else [f"- and {len(bad) - SHOWN} more"]

@@ -2,11 +2,15 @@
 
 import base64
 import gzip
+import io
 import json
 import re
+from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 from tests.support.browser import needs_chromium, quiet_page
 from tests.support.explorer import DRAWN, until
 from tests.support.programs import program
@@ -17,6 +21,7 @@ from onehead.app.page import index_page
 from onehead.errors import InvalidArgument
 
 SMALL = Grid(stops={"alpha": (0.1, 0.5, 1.0), "kappa0": (0.5,), "noise": (0.5,), "weight_decay": (0.03, 0.1)})
+LINES_HEIGHT = 30  # pixels above a saved picture: what it shows with its parameters, and the link
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +90,36 @@ def test_the_exported_page_opens_from_a_file_without_any_request(written, browse
         until(page, "document.getElementById('link').textContent !== 'Copy link'")
         assert [url for url in requests if not url.startswith((address, "data:", "blob:"))] == []
         assert len([url for url in requests if url.startswith("file:")]) == 1  # the page itself
+
+
+@needs_chromium
+@pytest.mark.parametrize("base", ["https://example.org/onehead/", ""])
+def test_saved_pictures_carry_their_parameters_and_the_link_to_the_page(written, browser, base):
+    """The link is the address given to the export, or else the address under which the page was opened."""
+    folder, _ = written
+    content = (folder / "index.html").read_text(encoding="utf-8")
+    content = content.replace('"base": "https://example.org/onehead/"', f'"base": "{base}"')
+    opened, size = "https://elsewhere.org/page/", {"width": 1280, "height": 860}
+    with quiet_page(browser, opened, viewport=size, accept_downloads=True) as page:
+        page.route(f"{opened}**", lambda route: route.fulfill(body=content, content_type="text/html; charset=utf-8"))
+
+        def saved(name, weight_decay):
+            page.goto(f"{opened}?view=curve&weight_decay={weight_decay}&alpha=0.5")
+            until(page, DRAWN)
+            with page.expect_download() as waiting:
+                page.click(f"#{name}")
+            return Path(waiting.value.path()).read_bytes()
+
+        # the text of the lines above the picture, without the elements that break them
+        drawing = re.sub("<[^>]*>", "", unescape(saved("svg", 0.1).decode()))
+        assert "λ = 0.1" in drawing and f"{base or opened}?view=curve&alpha=0.5&weight_decay=0.1" in drawing
+        one, again, other = (imread(io.BytesIO(saved("png", value))) for value in (0.1, 0.1, 0.03))
+        box = page.locator("#picture").bounding_box()
+        assert one.shape[1] == 2 * round(box["width"]) and one.shape[0] >= 2 * (box["height"] + LINES_HEIGHT)
+        # dark letters that touch neither the upper nor the right margin, and differ with the parameter alone
+        lines = [picture[: 2 * LINES_HEIGHT, :, :3] for picture in (one, again, other)]
+        assert lines[0].min() < 0.5 and min(lines[0][:, -10:].min(), lines[0][:6].min()) > 0.99
+        assert np.array_equal(lines[0], lines[1]) and not np.array_equal(lines[0], lines[2])
 
 
 def test_files_of_others_are_neither_replaced_nor_removed(tmp_path):

@@ -7,6 +7,8 @@ import pytest
 
 from onehead import aim
 from onehead.aim import Learner, Task
+from onehead.aim.solve import heads_branches
+from onehead.aim.solve.several_heads import solve_several_heads
 from onehead.errors import InvalidArgument, OutsideDomain
 
 
@@ -208,6 +210,14 @@ def test_sampled_maps_replace_expectation_consistency_where_differences_are_weak
     assert found.m_cross == pytest.approx(0.121, abs=0.01)
 
 
+@pytest.mark.parametrize(("heads", "sharing"), [(1, 0.0), (2, 0.5)])
+def test_conjugate_fields_of_vanished_heads_with_learnt_values_are_infinite(heads, sharing):
+    task = Task(attention="cross", heads=heads, sharing=sharing)
+    found = aim.predict(task, Learner(weight_decay=30.0, values="learnt", value_decay=0.1), 0.2)
+    assert "not emerged" in found.status
+    assert found.q_hat == found.m_hat == found.sigma_hat == np.inf
+
+
 def test_expectation_consistency_stays_where_sampled_maps_have_no_solution():
     """Close to recovery, without noise, sampled maps scatter by more than the distance from the target."""
     task = Task(attention="cross", target=aim.Product(kappa0=0.313257), heads=2, sharing=0.751075, noise=0.0)
@@ -249,6 +259,53 @@ def test_a_neighbour_is_a_start():
     first = point(0.5)
     near = point(0.5, alpha=1.1, near=first)
     assert near.test_error == pytest.approx(point(0.5, alpha=1.1).test_error, rel=1e-6)
+
+
+def test_of_two_unstable_solutions_the_one_closer_to_stability_is_returned(monkeypatch):
+    """From any start; the other one is listed, and the errors include the difference."""
+    task, learner = Task(attention="cross", heads=2, sharing=0.5, noise=0.5), Learner(weight_decay=0.05)
+    closer, farther = (aim.predict(task, learner, alpha) for alpha in (1.0, 0.6))
+    ends, starts = iter(()), []
+
+    def solve(problem, single, alpha, *, near=None, accuracy=None):
+        starts.append(near)
+        ratio, replicon = next(ends)
+        found = solve_several_heads(problem, single, ratio)
+        return found._replace(certificate=dataclasses.replace(found.certificate, replicon=replicon))
+
+    monkeypatch.setattr(heads_branches, "solve_several_heads", solve)
+    both = (1.0, 1.003), (0.6, 1.3)
+    for near, order in ((None, both), (farther, both), (farther, both[::-1])):
+        ends = iter(order)
+        found = aim.predict(task, learner, 1.0, near=near)
+        assert next(ends, None) is None  # both were solved
+        (other,) = found.other_solutions
+        # a second start uses the Stein forms, whose quadrature error is another one
+        assert found.test_error == pytest.approx(closer.test_error, rel=1e-4)
+        assert (other.test_error, other.q) == pytest.approx((farther.test_error, farther.q), rel=1e-4)
+        assert found.test_error_err > abs(found.test_error - other.test_error) > 0.01
+        assert any(f"test error {other.test_error:.4g}" in text for text in found.certificate.warnings)
+    assert starts[0] is None and min(starts[1].q) > 2.0 * closer.q and starts[3] is None  # the second start differs
+
+
+def test_a_stable_solution_is_solved_once(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        heads_branches, "solve_several_heads", lambda *a, **k: calls.append(1) or solve_several_heads(*a, **k)
+    )
+    assert point(0.5).other_solutions == () and len(calls) == 1
+
+
+@pytest.mark.nightly
+def test_a_random_problem_with_two_solutions():
+    """Two trained runs of dimension 60 have q 6.95(10), test error 6.73(5) and training loss 0.0493(9)."""
+    target = aim.MarchenkoPastur(kappa0=0.244808)
+    task = Task(attention="cross", target=target, heads=4, sharing=-0.288412, tokens=5, noise=1.25122)
+    found = aim.predict(task, Learner(weight_decay=0.00101868), 0.124469)
+    (other,) = found.other_solutions
+    assert found.kind == "heuristic" and found.q < 6.95 < other.q
+    assert other.train_loss < found.train_loss == pytest.approx(0.0493, abs=0.002)
+    assert abs(found.test_error - 6.73) < found.test_error_err
 
 
 @pytest.mark.parametrize(

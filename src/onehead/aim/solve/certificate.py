@@ -88,7 +88,8 @@ class OtherSolution(Result):
     q : float
         |S|²/d in the learner's own units.
     reached_from : str
-        Start from which training reaches it: "small weights" or "the target".
+        Start from which training reaches it: "small weights" or "the target"; "another start of the solver" for
+        several heads, where that is not known.
     """
 
     test_error: float

@@ -12,6 +12,7 @@ from onehead.aim.solve.certificate import (
     UNSTABLE,
     AimCertificate,
     Numbers,
+    OtherSolution,
     numbers_at,
     with_accuracy_warning,
     with_warning,
@@ -28,7 +29,7 @@ from onehead.errors import NotConverged, OutsideDomain, SolveError
 from onehead.numerics.fixed_point import fixed_point
 from onehead.results import Kind
 
-__all__ = ["HeadsSolution", "solve_several_heads"]
+__all__ = ["HeadsSolution", "reported_numbers", "solve_several_heads"]
 
 Array = NDArray[np.float64]
 
@@ -51,13 +52,14 @@ SAMPLED_STATUS = "converged: sampled maps"
 
 
 class HeadsSolution(NamedTuple):
-    """State, conjugate fields, spectrum of one head, training loss over d² and certificate."""
+    """State, conjugate fields, spectrum of one head, training loss over d², certificate and other solutions."""
 
     state: ModeState
     hats: ModeHats
     overlaps: ModeOverlaps
     train: float
     certificate: AimCertificate
+    others: tuple[OtherSolution, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -351,14 +353,14 @@ def _judged(
     )
 
 
-def _reported(problem: SeveralHeads, alpha: float, point: _Point, clean: float) -> dict[str, float]:
-    """Return the numbers of a point that have an error, in reduced units."""
+def reported_numbers(problem: SeveralHeads, point: _Point | HeadsSolution, train: float) -> dict[str, float]:
+    """Return the numbers of a solution that have an error, in reduced units."""
     modes, output, state = problem.modes, problem.output, point.state
     q, m = modes.own(state.q), modes.own(state.m)
     return {
         "test_error": output.fresh_error(state),
-        "test_error_clean": output.fresh_error(state, clean),
-        "train_loss": point.train(problem, alpha),
+        "test_error_clean": output.fresh_error(state, problem.input.single.target_power),
+        "train_loss": float(train),
         "rank": point.overlaps.rank,
         "q": q,
         "m": m,
@@ -377,9 +379,8 @@ def _errors(problem: SeveralHeads, alpha: float, coarse: _Point, fine: _Point) -
 
     A choice between minima that does not settle adds what it changes.
     """
-    clean = problem.input.single.target_power
     points = (fine, coarse, *(() if fine.unsettled is None else (fine.unsettled,)))
-    found, *others = (_reported(problem, alpha, point, clean) for point in points)
+    found, *others = (reported_numbers(problem, point, point.train(problem, alpha)) for point in points)
     rounding = 10.0 * fine.residual
     errors = {
         name: sum(abs(value - other[name]) for other in others) + rounding * abs(value) for name, value in found.items()
@@ -421,8 +422,7 @@ def _sampled(problem: SeveralHeads, alpha: float, near: _Point, certificate: Aim
         )
         certificate = replace(with_warning(certificate, text), kind="heuristic")
         return HeadsSolution(near.state, near.hats, near.overlaps, near.train(problem, alpha), certificate)
-    clean = problem.input.single.target_power
-    rows = [_reported(problem, alpha, draw, clean) for draw in draws]
+    rows = [reported_numbers(problem, draw, draw.train(problem, alpha)) for draw in draws]
     scatter = {name: standard_error([row[name] for row in rows]) for name in rows[0]}
     errors = {name: error + scatter.get(name, scatter["test_error"]) for name, error in certificate.errors.items()}
 

@@ -81,7 +81,8 @@ class Prediction(Result):
     directions : tuple of Direction
         Leading directions of the target that were averaged exactly.
     other_solutions : tuple of OtherSolution
-        Local minima of the objective above this one, where the loss is not convex; empty if there is one minimum.
+        Local minima of the objective above this one, where the loss is not convex; empty if there is one minimum. For
+        several heads, where the solution is unstable, another solution of the equations.
     unasked_scale : float
         c, the size of the logits that all queries share relative to the target's; zero where the target has none.
     unasked_share : float

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from onehead.aim.solve.assumptions import with_caution
+from onehead.aim.solve.heads_branches import solve_heads_branches
 from onehead.aim.solve.several_heads import HeadsSolution, solve_several_heads
 from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import (
@@ -49,7 +50,10 @@ def predict_several_heads(
     problem = build_several_heads(task, learner)
     single = build_state_evolution(task, learner.changed(leading=0, values="fixed", value_decay=None))
     start = None if near is None else _state_of(problem, single, near)
-    solution = solve_several_heads(problem, single, alpha, near=start, accuracy=accuracy, smooth=smooth)
+    if smooth:  # one solution, whichever lies near, so that differences are derivatives
+        solution = solve_several_heads(problem, single, alpha, near=start, accuracy=accuracy, smooth=True)
+    else:
+        solution = solve_heads_branches(problem, single, alpha, near=start, accuracy=accuracy)
     return _prediction(task, learner, problem, single, alpha, solution)
 
 
@@ -158,7 +162,7 @@ def _prediction(
         slope=where.slope / learner.beta,
         sectors=None,
         directions=(),
-        other_solutions=(),
+        other_solutions=solution.others,
         effective_dim=None,
         q_cross=to_q * modes.cross(state.q) if several else None,
         m_cross=to_m * modes.cross(state.m) if several else None,

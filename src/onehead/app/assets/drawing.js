@@ -1,7 +1,7 @@
 // The picture: coloured for the theme, fitted to the screen, with a marked line that can be dragged and curves that can be clicked.
 (function () {
   "use strict";
-  const $ = (id) => document.getElementById(id);
+  const $ = (id) => document.getElementById(id), LINE_HEIGHT = 15, LETTER_WIDTH = 6.8; // pixels of the heading of a saved picture
   let settings, onMarkedPoint = () => {}, current = null, drawing = null, wanted = null, theme = "light";
 
   // replace symbolic colours by those of the theme
@@ -204,19 +204,29 @@
     return shown.map((name) => (settings.knobs[name].symbol || settings.knobs[name].label.toLowerCase()) + " = " + K.text(K.values[name])).join(", ");
   }
 
-  // the picture as it is saved: with its parameters, and the link where the page has an address
-  function withParameters(gd, link) {
-    const ground = theme === "dark" ? "#1a1e24" : "#ffffff", margin = Object.assign({}, gd.layout.margin, { t: (gd.layout.margin.t || 0) + 26 });
-    const text = ["onehead · " + settings.views[oneheadKnobs.view].title.toLowerCase(), parameters(), link].filter(Boolean).join(" · ");
-    const note = { xref: "paper", yref: "container", x: 0, y: 1, xanchor: "left", yanchor: "top", showarrow: false, text: text.replace(/&/g, "&amp;").replace(/</g, "&lt;"), font: { size: 11 } };
-    const annotations = (gd.layout.annotations || []).concat(Object.assign(note, { yref: "paper", y: 1, yanchor: "bottom", yshift: margin.t - 18 }));
-    return { data: gd.data, layout: Object.assign({}, gd.layout, { paper_bgcolor: ground, margin: margin, annotations: annotations }) };
+  // the link to the figure, with the knobs that differ from their defaults; empty where others cannot open the page
+  function link() {
+    const K = oneheadKnobs, address = settings.base || (settings.recorded && location.protocol.startsWith("http") ? location.href : "");
+    const query = K.query();
+    for (const [name, value] of [...query]) if (settings.knobs[name] && name !== "alpha" && value === K.text(settings.knobs[name].default)) query.delete(name);
+    return address && address.replace(/[?#].*$/, "") + "?" + query;
+  }
+
+  // the lines above a saved picture: what it shows, its parameters and the link, broken between two of them where possible
+  function heading(width) {
+    const line = ".{1," + Math.max(20, Math.floor((width - 20) / LETTER_WIDTH)) + "}";
+    const shown = ["onehead", settings.views[oneheadKnobs.view].title.toLowerCase(), parameters()].filter(Boolean).join(" · ");
+    return [shown, link()].filter(Boolean).flatMap((text) => text.match(new RegExp(line + "(?:(?<=, |&)|$)|" + line, "gu")));
   }
 
   function save(format) {
-    const gd = $("picture"), box = gd.getBoundingClientRect(), link = settings.base ? settings.base.replace(/[?#].*$/, "") + "?" + oneheadKnobs.query() : "";
-    Plotly.downloadImage(withParameters(gd, link), {
-      format: format, filename: "onehead-" + oneheadKnobs.view, width: Math.round(box.width), height: Math.round(box.height),
+    const gd = $("picture"), box = gd.getBoundingClientRect(), lines = heading(box.width), above = 12 + LINE_HEIGHT * lines.length;
+    const text = lines.map((line) => line.replace(/&/g, "&amp;").replace(/</g, "&lt;")).join("<br>");
+    const title = { text: text, font: { size: 11 }, x: 0, y: 1, xref: "container", yref: "container", xanchor: "left", yanchor: "top", pad: { l: 8, t: 12 } };
+    const margin = Object.assign({}, gd.layout.margin, { t: (gd.layout.margin.t || 0) + above });
+    const layout = Object.assign({}, gd.layout, { paper_bgcolor: theme === "dark" ? "#1a1e24" : "#ffffff", margin: margin, title: title });
+    Plotly.downloadImage({ data: gd.data, layout: layout }, {
+      format: format, filename: "onehead-" + oneheadKnobs.view, width: Math.round(box.width), height: Math.round(box.height + above),
       scale: format === "png" ? 2 : 1,
     });
   }

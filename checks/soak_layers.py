@@ -115,6 +115,8 @@ def _of_prediction(point: aim.Prediction) -> Iterator[str]:
     cross = [point.q_cross, point.m_cross, point.head_error] if heads > 1 else []
     if not np.isfinite([*numbers, *cross, *(point.value_scale or ())]).all():
         yield "not a finite number"
+    if np.isnan([point.q_hat, point.m_hat, point.sigma_hat, point.sigma]).any():  # at zero maps fields are infinite
+        yield "a conjugate field is not a number"
     sampled = any("sampled maps of dimension" in text for text in point.certificate.warnings)
     if not sampled and point.certificate.residual > RESIDUAL:
         yield f"residual {point.certificate.residual:.1e}"

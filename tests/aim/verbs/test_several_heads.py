@@ -210,6 +210,14 @@ def test_sampled_maps_replace_expectation_consistency_where_differences_are_weak
     assert found.m_cross == pytest.approx(0.121, abs=0.01)
 
 
+@pytest.mark.parametrize(("heads", "sharing"), [(1, 0.0), (2, 0.5)])
+def test_conjugate_fields_of_vanished_heads_with_learnt_values_are_infinite(heads, sharing):
+    task = Task(attention="cross", heads=heads, sharing=sharing)
+    found = aim.predict(task, Learner(weight_decay=30.0, values="learnt", value_decay=0.1), 0.2)
+    assert "not emerged" in found.status
+    assert found.q_hat == found.m_hat == found.sigma_hat == np.inf
+
+
 def test_expectation_consistency_stays_where_sampled_maps_have_no_solution():
     """Close to recovery, without noise, sampled maps scatter by more than the distance from the target."""
     task = Task(attention="cross", target=aim.Product(kappa0=0.313257), heads=2, sharing=0.751075, noise=0.0)

@@ -57,7 +57,7 @@ class HeadModes(NamedTuple):
 
     def own(self, modes: Array) -> float:
         """Diagonal entry of the matrix with these eigenvalues: the number of one head."""
-        return float(self.shares @ modes)
+        return float(self.shares @ modes if self.heads > 1 else modes[0])  # fields of zero maps are infinite
 
     def cross(self, modes: Array) -> float:
         """Entry of the matrix between two different heads; zero for one head."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from studies.real_heads.layer_data import LayerData
-from studies.real_heads.layer_statistics import by_run, course_of, select
+from studies.real_heads.layer_statistics import by_run, course_of, penalised, select
 from studies.real_heads.measure import CUT, Row
 from studies.real_heads.runs import Run
 from studies.real_heads.training_times import descent_time, rate_at
@@ -58,6 +58,11 @@ class AdamHead(NamedTuple):
     predicted: float
     measured: float
     rate_power: float | None
+
+    @property
+    def few(self) -> bool:
+        """Whether decay has left at most a quarter of the directions."""
+        return self.left <= self.count / 4
 
 
 def run_of(row: Row) -> Run:
@@ -138,8 +143,7 @@ def _rate_power(course: list[Row], run: Run) -> float:
 def rate_powers(data: LayerData) -> list[list[float]]:
     """Return, for each run by Adam with heads that are gone before the rate decreases, their powers of the rate."""
     found, courses = [], course_of(data.steps)
-    usual = [row for row in data.heads if row["penalty"] and not (row["descent"] or row["value_penalty"])]
-    for run in by_run(usual):
+    for run in by_run(penalised(data.heads)):
         powers = []
         for row in run:
             course = courses[row["run"], row["layer"], row["head"]]

@@ -21,7 +21,7 @@ from studies.real_heads.layer_statistics import (
 )
 from studies.real_heads.runs import Run
 
-__all__ = ["PART", "factor", "halves", "layer_report", "ratio", "width_exponent", "widths_of"]
+__all__ = ["PART", "SECTIONS", "factor", "halves", "layer_report", "ratio", "width_exponent", "widths_of"]
 
 PART = 0.5  # above which a direction is more mean than spread of the tokens
 EARLY = 64  # step at which most heads have left their random start and few have more than one direction
@@ -278,7 +278,7 @@ def run_table(data: LayerData) -> str:
 
 
 def trained(data: LayerData) -> str:
-    """Return a sentence on what was trained and for how long."""
+    """Return sentences on what was trained and for how long."""
     runs = by_run(data.heads)
     minutes = sum(run[0]["cpu"] for run in runs) / 60.0
     widths = ", ".join(map(str, widths_of(data)))
@@ -288,8 +288,8 @@ def trained(data: LayerData) -> str:
         counts = {len({row["seed"] for row in only(rows, penalty=x)}) for x in {row["penalty"] for row in rows}}
         seeds.append(f"{' to '.join(map(str, sorted({min(counts), max(counts)})))} at width {width}")
     return (
-        f"{len(runs)} runs of widths {widths} with {minutes:.0f} minutes of CPU time; seeds for each λ: "
-        f"{', '.join(seeds)}. "
+        f"{len(runs)} runs of widths {widths} with {minutes:.0f} minutes of CPU time, the sum of "
+        f"what their processes measured; seeds for each λ: {', '.join(seeds)}. "
         "Errors are standard errors over runs."
     )
 

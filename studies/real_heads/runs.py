@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FEWER_TOKENS", "LAYER_RUNS", "MOST_TOKENS", "RUNS", "WIDTH", "Run"]
+__all__ = ["FEWER_TOKENS", "LAYER_RUNS", "LONG", "MOST_TOKENS", "RUNS", "WIDTH", "Run"]
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,13 @@ LAYER_PENALTIES = (0.0, 1e-3, 3e-4, 3e-3)
 LONG = 4 * Run.steps
 LAYER_RUNS = (
     *(Run(width=64, penalty=penalty, seed=seed) for seed in SEEDS for penalty in LAYER_PENALTIES),
-    Run(width=64, penalty=1e-3, steps=LONG, descent=2.0),
+    *(Run(width=64, penalty=1e-3, steps=LONG, descent=descent) for descent in (2.0, 0.0)),
     *(Run(width=32, penalty=penalty, seed=seed) for seed in SEEDS for penalty in LAYER_PENALTIES),
-    *(Run(penalty=penalty) for penalty in LAYER_PENALTIES),
+    *(Run(penalty=penalty, seed=seed) for seed in SEEDS for penalty in LAYER_PENALTIES),
     *(
         Run(width=64, penalty=penalty, value_penalty=penalty, seed=seed)
         for seed in SEEDS[:2]
         for penalty in (1e-3, 3e-3)
     ),
     Run(width=64, decay=1.0),
-    Run(penalty=1e-3, seed=1),
 )

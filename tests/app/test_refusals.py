@@ -31,7 +31,7 @@ SPARSE_SOLVERS = {
     "bayes": "bayes_error",
     "capacity": "separable_ratio_with_error",
     "descend": "solve_trajectory",
-    "joint": "solve_joint_minimum",
+    "joint": "find_minima",
     "predict": "solve_readout",
     "reuse": "solve_reused",
 }

@@ -7,14 +7,14 @@ from safetensors.numpy import save_file
 from studies import minilm_tokens
 from studies.real_heads.layer import Layer, fading, head_rows, pulled_directions, step_rows, token_columns, whitening
 from studies.real_heads.layer_data import LayerData, load_layer, save_layer
-from studies.real_heads.layer_fading import descent_heads, run_of
+from studies.real_heads.layer_fading import adam_courses, descent_heads, run_of
 from studies.real_heads.layer_pictures import PICTURES
-from studies.real_heads.layer_report import layer_report, width_exponent
+from studies.real_heads.layer_report import SECTIONS, layer_report, width_exponent
 from studies.real_heads.layer_statistics import Estimate, correlation, half_point, mean_of, select
-from studies.real_heads.layer_theory import curve, strength
+from studies.real_heads.layer_theory import curve, measured_variances, strength
 from studies.real_heads.layer_verdicts import VERDICTS
 from studies.real_heads.measure import text_columns
-from studies.real_heads.runs import LAYER_RUNS, RUNS, Run
+from studies.real_heads.runs import LAYER_RUNS, LONG, RUNS, Run
 from studies.real_heads.store import MOMENTS, note, renew, token_file
 from studies.real_heads.theory import unit
 from studies.real_heads.training_times import descent_time, rate_at
@@ -224,6 +224,17 @@ def test_settings_select_runs():
     usual = select(DATA.heads, width=64, penalty=1e-3)
     assert {(row["value_penalty"], row["decay"], row["descent"], row["steps"]) for row in usual} == {(0, 0, 0, 1024)}
     assert {row["descent"] for row in select(DATA.heads, width=64, penalty=1e-3, steps=4096, descent=2)} == {2}
+
+
+def test_longer_trainings_are_not_mixed_with_the_usual_ones():
+    usual = DATA._replace(heads=[row for row in DATA.heads if row["steps"] == Run.steps])
+    assert len(usual.heads) == len(DATA.heads) - 2 * 8
+    for name in VERDICTS.keys() - {"lengths", "fades", "imbalance"}:
+        assert VERDICTS[name](usual) == VERDICTS[name](DATA), name
+    for name in SECTIONS.keys() - {"trained", "fading", "adam", "runs"}:
+        assert SECTIONS[name](usual) == SECTIONS[name](DATA), name
+    assert measured_variances(usual.heads) == measured_variances(DATA.heads)
+    assert {head.steps for head in adam_courses(DATA)} == {Run.steps, LONG}
 
 
 def test_word_pieces_are_the_longest_of_the_vocabulary():

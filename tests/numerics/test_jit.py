@@ -108,6 +108,43 @@ def test_all_kernels_are_compiled_by_this_module():
             ), path
 
 
+def test_every_file_with_kernels_is_part_of_the_name_of_the_cache():
+    known = {path for pattern in jit.KERNEL_FILES for path in SOURCE.glob(pattern)}
+    assert all(any(SOURCE.glob(pattern)) for pattern in jit.KERNEL_FILES)
+    uses = re.compile(r"import .*\b(njit|compile_pointer)\b")
+    assert {path for path in SOURCE.rglob("*.py") if uses.search(path.read_text())} <= known
+
+
+def test_a_kernel_is_compiled_again_when_one_that_it_calls_in_another_file_changes(tmp_path, monkeypatch):
+    """Numba compares a cached kernel with its own file only."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    copy = tmp_path / "onehead"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__", "*.nb[ic]"))
+    (copy / "numerics" / "inner.py").write_text(
+        "from onehead.numerics.jit import njit\n@njit(cache=True)\ndef inner(x):\n    return 2.0 * x\n"
+    )
+    (copy / "numerics" / "outer.py").write_text(
+        "from onehead.numerics.inner import inner\nfrom onehead.numerics.jit import njit\n"
+        "@njit('float64(float64)', cache=True)\ndef outer(x):\n    return inner(x)\n"
+    )
+    environment = {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "user"), "PYTHONSAFEPATH": "1"}
+    text = "from onehead.numerics.outer import outer; print(outer(1.0))"
+    assert run("-c", text, cwd=tmp_path, **environment).stdout == "2.0\n"
+    inner = copy / "numerics" / "inner.py"
+    inner.write_text(inner.read_text().replace("2.0", "3.0"))
+    assert run("-c", text, cwd=tmp_path, **environment).stdout == "3.0\n"
+
+
+def test_caches_of_a_few_states_of_the_source_are_kept(tmp_path, monkeypatch):
+    for number in range(5):
+        monkeypatch.setattr(jit, "_source_name", lambda number=number: f"{jit.FOLDER_PREFIX}{number}")
+        jit._folder_of_source.cache_clear()
+        assert jit._folder_of_source(str(tmp_path)) == str(tmp_path / f"{jit.FOLDER_PREFIX}{number}")
+        os.utime(tmp_path / f"{jit.FOLDER_PREFIX}{number}", (number, number))
+    jit._folder_of_source.cache_clear()
+    assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["2", "3", "4"]
+
+
 PROX = "import numpy as np; from onehead.sparse import Logistic; Logistic().prox(np.zeros(2), np.ones(2))"
 
 

@@ -1,15 +1,19 @@
 """Compilation of kernels by numba: on the first call, with a cache on disk where one can be written.
 
 The cache lies beside the source in a checkout and in the user's cache folder otherwise; ``NUMBA_CACHE_DIR`` names
-another place. A cache whose files cannot be read is removed and written again. The first compilation takes some
-seconds; a message at the terminal says so.
+another place. Numba compares a cached kernel with the file in which it is defined, but not with those of the kernels
+that it calls; therefore every state of the source has a folder of its own, named after a hash of all files with
+kernels. A cache whose files cannot be read is removed and written again. The first compilation takes some seconds; a
+message at the terminal says so.
 
 One module of scipy is kept from being imported by numba, which loads all of scipy.linalg only to test for it: that
 would take 0.33 s of the 1.2 s of processor time of ``onehead aim predict``.
 """
 
+import hashlib
 import os
 import pickletools
+import shutil
 import sys
 import threading
 import time
@@ -38,6 +42,15 @@ MINIMUM_FREE_BYTES = 20_000_000  # room for the cache of all kernels, which take
 BLAS = "scipy.linalg.cython_blas"
 
 PACKAGE = Path(__file__).parents[1]
+# files that define compiled functions; a test checks that there are no others
+KERNEL_FILES = (
+    "numerics/*.py", "spectra/*.py", "aim/losses.py", "aim/kernels/*.py", "aim/theory/output/kurtosis.py",
+    "aim/theory/output/leading*.py", "aim/training/layer.py", "aim/training/logits.py", "aim/training/objective.py",
+    "aim/training/message_passing.py", "sparse/kernels.py", "sparse/theory/joint/descent_kernels.py",
+    "weights/spacing_likelihood.py", "weights/trained.py",
+)  # fmt: skip
+FOLDER_PREFIX = "kernels-"  # of the cache of one state of the source
+KEPT_FOLDERS = 3  # states of the source whose caches are kept, for a switch between branches and for running processes
 
 _first_call = threading.RLock()
 
@@ -110,8 +123,8 @@ def _compiled(function: Callable[..., Any], signature: Any, cache: bool, options
 def _cache_folder() -> Iterator[None]:
     """Context manager in which numba caches in the folder that suits this installation."""
     before = numba.config.CACHE_DIR
-    folder = before or _default_cache_folder()
-    if not _has_room(folder or PACKAGE):
+    folder = before if Path(before).name == _source_name() else _folder_of_source(before or _default_cache_folder())
+    if not _has_room(folder):
         raise OSError("the cache folder is full")
     numba.config.CACHE_DIR = folder
     try:
@@ -121,16 +134,35 @@ def _cache_folder() -> Iterator[None]:
 
 
 @cached
+def _source_name() -> str:
+    """Name of the cache of this state of the source: a hash of all files that define kernels."""
+    files = sorted(path for pattern in KERNEL_FILES for path in PACKAGE.glob(pattern))
+    return FOLDER_PREFIX + hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+@cached
+def _folder_of_source(folder: str) -> str:
+    """Cache folder of this state of the source; those of the oldest states are removed when a new one is made."""
+    own = Path(folder) / _source_name()
+    if not own.exists():
+        others = sorted(Path(folder).glob(f"{FOLDER_PREFIX}*"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in others[KEPT_FOLDERS - 1 :]:
+            shutil.rmtree(old, ignore_errors=True)
+        own.mkdir(parents=True, exist_ok=True)
+    return str(own)
+
+
+@cached
 def _default_cache_folder() -> str:
-    """Empty for a checkout, whose kernels are cached beside the source; else a folder of the user."""
+    """Folder beside the source in a checkout, else a folder of the user."""
     if (PACKAGE.parents[1] / "pyproject.toml").exists():
-        return ""
+        return str(PACKAGE / "__pycache__")
     home = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
     return str(Path(os.environ.get("XDG_CACHE_HOME") or home) / "onehead")
 
 
 @cached
-def _has_room(folder: str | Path) -> bool:
+def _has_room(folder: str) -> bool:
     """Whether a folder that exists has room for the cache of all kernels."""
     try:
         status = os.statvfs(folder)
@@ -144,8 +176,8 @@ def discard_damaged_cache() -> bool:
 
     Changed bytes in a file that is otherwise complete are not noticed.
     """
-    folder = numba.config.CACHE_DIR or _default_cache_folder()
-    damaged = [path for path in Path(folder or PACKAGE).rglob("*.nb[ic]") if path.is_file() and _is_damaged(path)]
+    folder = Path(numba.config.CACHE_DIR or _default_cache_folder())
+    damaged = [path for path in folder.rglob("*.nb[ic]") if path.is_file() and _is_damaged(path)]
     for path in damaged:
         path.unlink(missing_ok=True)
     return bool(damaged)

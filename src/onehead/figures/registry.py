@@ -108,7 +108,7 @@ FIGURES = (
     Figure("own-heads", "Tied, self- and cross-attention against samples per informative combination", 32.0, 180.0),
     Figure("own-heads-spectra", "Singular values of untied heads: cross, causal self, hard labels", 3.0, 52.0),
     Figure("own-hard-labels", "Soft against hard labels, and the separability threshold", 5.0, 148.0),
-    Figure("own-many-tokens", "Many tokens: effect of the length with soft and hard labels", 60.0, 400.0),
+    Figure("own-many-tokens", "Many tokens: effect of the length with soft and hard labels", 32.0, 400.0),
     Figure("own-sectors", "Symmetric and antisymmetric part of a self-attention map", 4.0, 73.0),
     Figure("own-shared-values", "Two heads that share values: error, data multiple, and the hard window", 12.0, 45.0),
     Figure("own-survivors", "Superfluous heads: which survive weight decay", 7.0, 25.0),

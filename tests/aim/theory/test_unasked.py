@@ -374,7 +374,9 @@ def test_a_solution_starts_from_a_neighbouring_one(name):
     near = predict(task, learner, 0.3)
     again, fresh = predict(task, learner, 0.31, near=near), predict(task, learner, 0.31)
     assert again.certificate.evaluations < fresh.certificate.evaluations
-    assert again.test_error == pytest.approx(fresh.test_error, rel=1e-6)  # residuals of 3e-7
+    # averages are extrapolated from the start, whose remainder is part of the stated error
+    stated = np.hypot(fresh.errors["test_error"], again.errors["test_error"])
+    assert abs(again.test_error - fresh.test_error) < 3.0 * stated + 1e-6 * fresh.test_error  # residuals of 3e-7
 
 
 def test_the_scale_of_the_field_has_an_error():

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -181,7 +182,8 @@ def test_a_warning_near_the_peak_says_that_branches_differ():
     assert "branch" in point.certificate.warnings[0]
     # published for the label branch: test error 0.378, q 5.22
     assert point.test_error == pytest.approx(0.378, abs=0.002)
-    assert point.q == pytest.approx(5.22, abs=0.06)
+    assert abs(point.q - 5.22) < point.errors["q"] + 0.005  # and half of the last digit
+    assert point.errors["q"] < 0.06 * point.q
 
 
 def test_cross_entropy_shares_the_limits_of_the_squared_loss():
@@ -199,7 +201,9 @@ def test_cross_entropy_shares_the_limits_of_the_squared_loss():
 def test_a_neighbour_changes_the_start_and_not_the_answer():
     near = predict(Task(), Learner(), 0.5)
     fresh, continued = predict(Task(), Learner(), 0.55), predict(Task(), Learner(), 0.55, near=near)
-    assert continued.test_error == pytest.approx(fresh.test_error, abs=1e-6)
+    # averages are extrapolated from the start, whose remainder is part of the stated error
+    stated = np.hypot(fresh.errors["test_error"], continued.errors["test_error"])
+    assert abs(continued.test_error - fresh.test_error) < 3.0 * stated < 1e-5
     assert continued.certificate.evaluations < fresh.certificate.evaluations
 
 

@@ -55,8 +55,8 @@ def from_parameters(**parameters):
             "got -3."),
         (partial(Task, attention="crossed"), "attention must be tied, self or cross; got 'crossed' (did you mean "
             "cross?)."),
-        (partial(Task, mask="causally"), "mask must be none, causal or strict, or a square matrix of zeros and ones; got "
-            "'causally' (did you mean causal?)."),
+        (partial(Task, mask="causally"), "mask must be none, causal or strict, or a square matrix of zeros and "
+            "ones; got 'causally' (did you mean causal?)."),
         (partial(Task, labels=1), "labels must be soft or hard; got 1."),
         (partial(Task, mask="strict"), "tokens must be an integer >= 3 with a strict mask: a choice needs two "
             "columns; got 2."),

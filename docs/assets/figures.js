@@ -9,3 +9,13 @@ document.addEventListener("DOMContentLoaded", () => {
     link.append(image);
   }
 });
+
+// frames in closed boxes are loaded when the box is opened: a page that is drawn while it is hidden measures no text
+document.querySelectorAll("details:not([open])").forEach(box => {
+  const frames = [...box.querySelectorAll("iframe[src]")];
+  frames.forEach(frame => {
+    frame.dataset.src = frame.getAttribute("src");
+    frame.removeAttribute("src");
+  });
+  box.addEventListener("toggle", () => frames.forEach(frame => { frame.src = frame.dataset.src; }), { once: true });
+});

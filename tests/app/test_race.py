@@ -62,9 +62,9 @@ def test_runs_land_on_the_prediction_as_they_finish(page, address):
     assert page.evaluate("onehead.machine().status") == "exact"
     assert page.inner_text("#job-message").startswith("Theory: ")
     assert "of 6 runs in" in page.inner_text("#job-message")
+    # the picture of the last run is drawn after the server has said that it ended
     until(page, f"!onehead.trained.running && {EXACT} && {TRAINED}.length === 2")
-    error = page.evaluate(f"{TRAINED}[0]")
-    assert len(error["x"]) == 2 and all(bar > 0.0 for bar in error["error_y"]["array"])
+    until(page, f"{TRAINED}[0].error_y.array.length === 2 && {TRAINED}[0].error_y.array.every(bar => bar > 0)")
     assert "6 runs stored" in page.inner_text("#training-message")
 
 

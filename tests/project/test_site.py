@@ -62,3 +62,20 @@ def test_links_and_search_work_without_a_server(page):
     assert len(inside) > 20 and all(target.endswith((".html", ".png")) for target in inside)
     page.fill("input[name=query]", "weight decay", force=True)
     page.wait_for_selector(".md-search-result__item", state="attached")
+
+
+def test_frames_in_closed_boxes_are_drawn_when_they_are_opened(page):
+    """Legends of a page that is drawn while it is hidden overlap."""
+    page.goto((SITE / "lecture.html").as_uri())
+    box = page.locator("details:has(iframe)").nth(2)
+    assert box.locator("iframe").get_attribute("src") is None
+    box.locator("summary").click()
+    legend = box.frame_locator("iframe").locator(".legendtext")
+    legend.first.wait_for(timeout=300_000.0)
+    page.wait_for_timeout(1000.0)
+    places = [text.bounding_box() for text in legend.all()]
+    assert len(places) > 1
+    for one in places:
+        for other in places:
+            apart = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
+            assert one == other or apart or abs(one["y"] - other["y"]) > 0.5 * one["height"]

@@ -1,4 +1,4 @@
-# make setup | demo | test | quick | lint | docs | figures | gallery | weights-demo: see README.md
+# make setup | demo | test | quick | lint | kernels | docs | figures | gallery | weights-demo: see README.md
 # make bench | bench-compare | nightly | soak | faults | hostile | mutants | coverage | regression | compat | audit | real-heads
 #      | test-slurm | lock | clean: see docs/developers.md
 VENV := .venv
@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # theory kernels and BLAS both use threads of their own; in tests the runners are the parallel part
 TEST_ENV := ONEHEAD_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=Agg
 
-.PHONY: setup demo test quick nightly lint bench bench-compare soak faults hostile mutants coverage regression compat audit docs figures gallery test-slurm \
+.PHONY: setup demo test quick nightly lint kernels bench bench-compare soak faults hostile mutants coverage regression compat audit docs figures gallery test-slurm \
 	weights-demo real-heads lock clean clean-cache
 
 setup: $(STAMP)
@@ -43,11 +43,15 @@ lint: setup
 	$(VENV)/bin/mypy
 
 test: setup
-	$(MAKE) --no-print-directory -j2 lint docs
+	$(MAKE) --no-print-directory -j3 kernels lint docs
 	# a third runner for two cores: many tests wait for browsers, kills and clusters
 	$(TEST_ENV) $(PY) -m pytest -n 3 --dist worksteal -m "not nightly"
 
-quick: setup
+# once for all runners, each of which would compile the same kernels
+kernels: setup
+	$(PY) -c "from onehead.numerics.jit import compile_all; compile_all()"
+
+quick: setup kernels
 	$(TEST_ENV) $(PY) -m pytest -n 2 -m "unit and not slow and not nightly"
 
 nightly: setup

@@ -1,5 +1,6 @@
 """Compilation: on the first call, with a cache or one warning, and reported at a terminal."""
 
+import ast
 import os
 import pickle
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 import numba
 import pytest
 from tests.support.folders import small_disk
-from tests.support.programs import run
+from tests.support.programs import python, run
 
 import onehead
 from onehead.numerics import jit
@@ -115,6 +116,45 @@ def test_every_file_with_kernels_is_part_of_the_name_of_the_cache():
     assert {path for path in SOURCE.rglob("*.py") if uses.search(path.read_text())} <= known
 
 
+def test_kernels_use_nothing_from_files_outside_the_name_of_the_cache():
+    """Constants are compiled into a kernel, so a change of their file has to change the name of the cache."""
+    known = {path for pattern in jit.KERNEL_FILES for path in SOURCE.glob(pattern)}
+    modules = {"onehead." + ".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in known}
+    imported_in_kernels = 0
+    for path in known:
+        tree = ast.parse(path.read_text())
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        origin = {alias.asname or alias.name: str(node.module) for node in imports for alias in node.names}
+        for function in compiled_functions(tree):
+            used = {origin.get(node.id, "") for node in ast.walk(function) if isinstance(node, ast.Name)}
+            ours = {module for module in used if module.split(".")[0] == "onehead"}
+            assert ours <= modules, (path, function.name)
+            imported_in_kernels += len(ours)
+    assert imported_in_kernels > 100
+
+
+def compiled_functions(tree):
+    """Functions of a file that `njit` decorates."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return [found for found in functions if any("njit" in ast.unparse(mark) for mark in found.decorator_list)]
+
+
+def test_all_kernels_with_a_signature_can_be_compiled_in_advance():
+    found = python(
+        "from onehead.numerics import jit; names, compiled = [], jit._compiled\n"
+        "jit._compiled = lambda f, s, *rest: compiled(f, s, *rest) if s is None else names.append(f.__name__)\n"
+        "jit.compile_all(); print(*names)"
+    )
+    with_signature = [
+        function.name
+        for path in SOURCE.rglob("*.py")
+        for function in compiled_functions(ast.parse(path.read_text()))
+        if any(isinstance(mark, ast.Call) and mark.args for mark in function.decorator_list)
+    ]
+    assert set(with_signature) <= set(found.split())  # a factory makes one or two more
+    assert len(with_signature) > 25
+
+
 def test_a_kernel_is_compiled_again_when_one_that_it_calls_in_another_file_changes(tmp_path, monkeypatch):
     """Numba compares a cached kernel with its own file only."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
@@ -141,8 +181,13 @@ def test_caches_of_a_few_states_of_the_source_are_kept(tmp_path, monkeypatch):
         jit._folder_of_source.cache_clear()
         assert jit._folder_of_source(str(tmp_path)) == str(tmp_path / f"{jit.FOLDER_PREFIX}{number}")
         os.utime(tmp_path / f"{jit.FOLDER_PREFIX}{number}", (number, number))
-    jit._folder_of_source.cache_clear()
     assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["2", "3", "4"]
+    for number in (2, 5):  # a state that is used again is not the next to be removed
+        monkeypatch.setattr(jit, "_source_name", lambda number=number: f"{jit.FOLDER_PREFIX}{number}")
+        jit._folder_of_source.cache_clear()
+        jit._folder_of_source(str(tmp_path))
+    jit._folder_of_source.cache_clear()
+    assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["2", "4", "5"]
 
 
 PROX = "import numpy as np; from onehead.sparse import Logistic; Logistic().prox(np.zeros(2), np.ones(2))"

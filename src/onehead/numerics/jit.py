@@ -19,9 +19,10 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache as cached
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,7 +30,7 @@ from typing import Any
 import numba
 from numba.core import event
 
-__all__ = ["COMPILING", "compile_pointer", "discard_damaged_cache", "njit"]
+__all__ = ["COMPILING", "compile_all", "compile_pointer", "discard_damaged_cache", "njit"]
 
 COMPILING = "onehead: compiling for this machine; this happens once and takes about ten seconds.\n"
 COMPILED = "onehead: compiled {name}, {seconds:.0f} s.\n"
@@ -53,6 +54,7 @@ FOLDER_PREFIX = "kernels-"  # of the cache of one state of the source
 KEPT_FOLDERS = 3  # states of the source whose caches are kept, for a switch between branches and for running processes
 
 _first_call = threading.RLock()
+_loaders: dict[str, Callable[[], None]] = {}  # what compiles each kernel with a signature, by the name of its function
 
 
 def njit(signature: Any = None, *, cache: bool = False, **options: Any) -> Any:
@@ -75,15 +77,19 @@ def njit(signature: Any = None, *, cache: bool = False, **options: Any) -> Any:
         if signature is None or numba.config.DISABLE_JIT:
             return _compiled(function, None, cache, options)
 
+        def load() -> None:
+            with _first_call:  # threads that call at the same time wait for one compilation
+                entry.kernel = entry.kernel or _compiled(function, signature, cache, options)
+
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if entry.kernel is None:
-                with _first_call:  # threads that call at the same time wait for one compilation
-                    entry.kernel = entry.kernel or _compiled(function, signature, cache, options)
+                load()
             return entry.kernel(*args, **kwargs)
 
         entry: Any = call
         entry.kernel = None
+        _loaders[f"{function.__module__}.{function.__qualname__}"] = load
         return entry
 
     return decorate
@@ -116,6 +122,18 @@ def _compiled(function: Callable[..., Any], signature: Any, cache: bool, options
         return compiled(False)
 
 
+def compile_all() -> None:
+    """Compile every kernel that has a signature, or load it from the cache.
+
+    Processes that are started at the same time on an empty cache would otherwise compile the same kernels each.
+    """
+    for path in _kernel_files():
+        import_module(".".join(("onehead", *path.relative_to(PACKAGE).with_suffix("").parts)))
+    for name in sorted(_loaders):
+        if name.startswith("onehead."):
+            _loaders[name]()
+
+
 # --- the cache on disk
 
 
@@ -136,15 +154,22 @@ def _cache_folder() -> Iterator[None]:
 @cached
 def _source_name() -> str:
     """Name of the cache of this state of the source: a hash of all files that define kernels."""
-    files = sorted(path for pattern in KERNEL_FILES for path in PACKAGE.glob(pattern))
-    return FOLDER_PREFIX + hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+    return FOLDER_PREFIX + hashlib.sha256(b"".join(path.read_bytes() for path in _kernel_files())).hexdigest()[:16]
+
+
+def _kernel_files() -> list[Path]:
+    """Files that define kernels."""
+    return sorted(path for pattern in KERNEL_FILES for path in PACKAGE.glob(pattern))
 
 
 @cached
 def _folder_of_source(folder: str) -> str:
-    """Cache folder of this state of the source; those of the oldest states are removed when a new one is made."""
+    """Cache folder of this state of the source; those not used for longest are removed when a new one is made."""
     own = Path(folder) / _source_name()
-    if not own.exists():
+    if own.exists():
+        with suppress(OSError):  # another user's folder
+            os.utime(own)
+    else:
         others = sorted(Path(folder).glob(f"{FOLDER_PREFIX}*"), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in others[KEPT_FOLDERS - 1 :]:
             shutil.rmtree(old, ignore_errors=True)

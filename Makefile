@@ -42,13 +42,14 @@ lint: setup
 	$(VENV)/bin/ruff format --check src tests benchmarks checks studies examples noxfile.py
 	$(VENV)/bin/mypy
 
-test: setup
+# kernels are compiled while the tools for the other two are installed
+test:
 	$(MAKE) --no-print-directory -j3 kernels lint docs
-	# a third runner for two cores: many tests wait for browsers, kills and clusters
-	$(TEST_ENV) $(PY) -m pytest -n 3 --dist worksteal -m "not nightly"
+	# four runners for two cores: many tests wait for browsers, kills and clusters
+	$(TEST_ENV) $(PY) -m pytest -n 4 --dist worksteal -m "not nightly"
 
 # once for all runners, each of which would compile the same kernels
-kernels: setup
+kernels: $(CORE)
 	$(PY) -c "from onehead.numerics.jit import compile_all; compile_all()"
 
 quick: setup kernels

@@ -13,6 +13,7 @@ from importlib.metadata import Distribution, requires
 from pathlib import Path
 
 import pytest
+from checks import smoke
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -98,6 +99,17 @@ def test_metadata(wheel):
     assert sorted(need.name for need in needed) == sorted(Requirement(text).name for text in PROJECT["dependencies"])
     scripts = wheel[f"onehead-{onehead.__version__}.dist-info/entry_points.txt"].decode()
     assert "onehead = onehead.cli.start:run" in scripts
+
+
+@pytest.mark.parametrize("step", [smoke.predict, smoke.sparse, smoke.spectrum, smoke.weights])
+def test_numbers_of_the_smoke_test_are_those_of_this_version(step, tmp_path, monkeypatch, onehead):
+    """Otherwise only `make compat` would notice that they have moved."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(smoke, "onehead", lambda *words: onehead(*words).stdout)
+    numbers = step()
+    assert numbers
+    for name, value in numbers.items():  # other linear algebra and other compilers round differently
+        assert value == pytest.approx(smoke.NUMBERS[name], rel=smoke.TOLERANCE, abs=0.0)
 
 
 @in_the_tree

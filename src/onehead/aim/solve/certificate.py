@@ -214,7 +214,7 @@ def _lowest(
         reached = ""
         if start is None and branches:
             first = min(branches, key=lambda branch: branch.objective)
-            branches.remove(first)
+            branches = [branch for branch in branches if branch is not first]
             start, reached = Start(first.coordinates), first.reached_from
         try:
             solutions.append((_solve(problem, alpha, start, accuracy), reached))

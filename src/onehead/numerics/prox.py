@@ -81,7 +81,7 @@ class Scratch(NamedTuple):
     row_hessian: NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def scratch(n, width):  # type: ignore[no-untyped-def]
     """Allocate the work space for ``n`` coordinates and rows of ``width`` entries."""
     return Scratch(
@@ -97,7 +97,7 @@ def scratch(n, width):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _objective(problem, u, work):  # type: ignore[no-untyped-def]
     """Objective at ``u``, in a tuple; fills its gradient and Hessian."""
     select, metric, inverse_step, v, label, row = problem
@@ -128,7 +128,7 @@ def _objective(problem, u, work):  # type: ignore[no-untyped-def]
     return (value,)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _newton_step(problem, u, state, work):  # type: ignore[no-untyped-def]
     """Newton's step by the Cholesky factor of the Hessian, or a step that leaves a saddle."""
     gradient, move, _, hessian, factor, _, _, _, _ = work
@@ -153,7 +153,7 @@ def _newton_step(problem, u, state, work):  # type: ignore[no-untyped-def]
 minimise_prox = newton_on_vectors(_objective, _newton_step)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-untyped-def]
     """Move ``u`` to the local minimum that safeguarded Newton reaches from it.
 
@@ -163,7 +163,7 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
     return state[0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _pair_objective(problem, u, work):  # type: ignore[no-untyped-def]
     """Value, gradient and Hessian diagonal for two coordinates, each with a loss of its own."""
     (p00, p01, p11), (v0, v1), (y0, c0, y1, c1), pair = problem
@@ -175,7 +175,7 @@ def _pair_objective(problem, u, work):  # type: ignore[no-untyped-def]
     return value, g0 + slope0, g1 + slope1, p00 + curve0, p11 + curve1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _pair_step(problem, u, state, work):  # type: ignore[no-untyped-def]
     """Newton's step of two coordinates, or a step that leaves a saddle."""
     p01 = problem[0][1]
@@ -190,19 +190,19 @@ def _pair_step(problem, u, state, work):  # type: ignore[no-untyped-def]
     return (m0, m1), g0 * m0 + g1 * m1, size, regular
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _displace_pair(u, move, length, work):  # type: ignore[no-untyped-def]
     """u + length * move."""
     return u[0] + length * move[0], u[1] + length * move[1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _accept(u, trial):  # type: ignore[no-untyped-def]
     """Return the trial point: numbers are not overwritten."""
     return trial
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _steepest_of_pair(state, work):  # type: ignore[no-untyped-def]
     """Largest gradient entry of two coordinates."""
     return max(abs(state[1]), abs(state[2]))
@@ -214,7 +214,7 @@ def _steepest_of_pair(state, work):  # type: ignore[no-untyped-def]
 newton_pair = safeguarded_newton(_pair_objective, _pair_step, _displace_pair, _accept, _steepest_of_pair)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _line_objective(problem, u, work):  # type: ignore[no-untyped-def]
     """Value, slope and curvature for one coordinate."""
     p, v, (y, c), pair = problem
@@ -222,7 +222,7 @@ def _line_objective(problem, u, work):  # type: ignore[no-untyped-def]
     return 0.5 * p * (u - v) ** 2 + loss, p * (u - v) + slope, p + curve
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _line_step(problem, u, state, work):  # type: ignore[no-untyped-def]
     """Newton's step of one coordinate, or a step that leaves a maximum."""
     p = problem[0]
@@ -236,13 +236,13 @@ def _line_step(problem, u, state, work):  # type: ignore[no-untyped-def]
     return move, g * move, abs(move) / (1.0 + abs(u)), regular
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _displace_line(u, move, length, work):  # type: ignore[no-untyped-def]
     """u + length * move."""
     return u + length * move
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _steepest_of_line(state, work):  # type: ignore[no-untyped-def]
     """Size of the slope of one coordinate."""
     return abs(state[1])
@@ -263,10 +263,7 @@ newton_line = safeguarded_newton(_line_objective, _line_step, _displace_line, _a
         types.Array(float64, 3, "C"),
         _matrix,
         _matrix,
-    ),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
+    )
 )
 def _prox_batch(row, select, metric, step, v, label, u, out):  # type: ignore[no-untyped-def]
     """Run `newton_prox` on every point; ``out`` receives the value and the gradient norm."""

@@ -32,7 +32,7 @@ ROUNDING = 1e-12  # relative
 MINIMUM_PANEL_WIDTH = 1e-9  # relative; narrower panels are not halved
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _marchenko_pastur(z, k):  # type: ignore[no-untyped-def]
     """Return (M, M') of the Marchenko-Pastur law above the real axis, where (z/k) M² - (z + 1/k - k) M + 1 = 0."""
     middle = z + (1.0 / k - k)
@@ -41,7 +41,7 @@ def _marchenko_pastur(z, k):  # type: ignore[no-untyped-def]
     return m, -m * (1.0 - m / k) / root
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _transform(a, b, k):  # type: ignore[no-untyped-def]
     """Return (G, G') of the target law with both signs at a + ib."""
     right, right_slope = _marchenko_pastur(complex(a, b), k)
@@ -52,13 +52,13 @@ def _transform(a, b, k):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _F_outside(a, k):  # type: ignore[no-untyped-def]
     """Return F at a real a outside the support of the target."""
     return -_transform(a, 0.0, k)[1].real
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _solve_t(a, s, k, guess):  # type: ignore[no-untyped-def]
     """Return (t = b², Re G, dx/da) at ``a``: Newton's method on 1/F(t) = s, concave in t, increases from below."""
     t = guess if EDGE_T * s < guess < s else 0.5 * s  # F is at most 1/t
@@ -82,7 +82,7 @@ def _solve_t(a, s, k, guess):  # type: ignore[no-untyped-def]
     return t, G.real, real + (s * slope.imag) ** 2 / real
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _mean_argument(a, b, k):  # type: ignore[no-untyped-def]
     """Return the mean of arg(a + ib - λ) over the Marchenko-Pastur law: Im of M z + k² log(1 - M/k) - log M."""
     z = complex(a, b)
@@ -90,14 +90,14 @@ def _mean_argument(a, b, k):  # type: ignore[no-untyped-def]
     return (m * z + k * k * np.log(1.0 - m / k) - np.log(m)).imag
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _mass_above(a, t, real, k):  # type: ignore[no-untyped-def]
     """Return the exact mass above x(a), from the potential."""
     b = np.sqrt(t)
     return (0.5 * (np.pi + _mean_argument(a, b, k) - _mean_argument(-a, b, k)) - b * real) / np.pi
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _find_edge(start, sign, distance, s, k):  # type: ignore[no-untyped-def]
     """Return the a between start and start + sign distance at which F falls to 1/s, by bisection of log |a - start|."""
     low, high = max(1e-18 * distance, 4e-16 * start), distance
@@ -112,7 +112,7 @@ def _find_edge(start, sign, distance, s, k):  # type: ignore[no-untyped-def]
     return start + sign * high
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _F_minimum(low, high, k):  # type: ignore[no-untyped-def]
     """Return the minimum of F between two intervals of the target, by golden section."""
     golden = 0.5 * (np.sqrt(5.0) - 1.0)
@@ -132,7 +132,7 @@ def _F_minimum(low, high, k):  # type: ignore[no-untyped-def]
     return 0.5 * (low + high)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _panel_nodes(panels, unit, jacobian, first, s, k):  # type: ignore[no-untyped-def]
     """Return x, mass and Re g at the nodes of all panels, x increasing.
 
@@ -175,7 +175,7 @@ def _panel_nodes(panels, unit, jacobian, first, s, k):  # type: ignore[no-untype
     return flatten_nodes(nodes, used)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _invert(x, low, high, s, k):  # type: ignore[no-untyped-def]
     """Return (a, t) with x(a) = x in a bulk, by safeguarded Newton steps."""
     a, t = 0.5 * (low + high), 0.0
@@ -195,7 +195,7 @@ def _invert(x, low, high, s, k):  # type: ignore[no-untyped-def]
     return a, t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _densities(x, support, bulks, s, k):  # type: ignore[no-untyped-def]
     """Return the density at many points."""
     rho = np.zeros(x.shape[0])

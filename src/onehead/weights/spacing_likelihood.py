@@ -124,7 +124,7 @@ def log_likelihood(data: SpectrumData, density: Array, cdf: Array) -> float:
     return float(spacing_log_likelihood(density, cdf, data.background_density, data.background_cdf))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def spacing_log_likelihood(density, cdf, background_density, background_cdf):  # type: ignore[no-untyped-def]
     """Return ln L from densities and distribution functions at values in descending order.
 

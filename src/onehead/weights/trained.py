@@ -164,7 +164,7 @@ def _law_at(
     return _TrainedLaw(target, float(threshold), float(slope), float(cut), float(rank))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _log_likelihood(data, target, law):  # type: ignore[no-untyped-def]
     """Return ln L of descending values under a trained law, in one pass down the values and the table of the target.
 

@@ -15,7 +15,7 @@ POINTS = 200_000
 HARD = slice(BASIC_CONTROLS - 5, BASIC_CONTROLS - 1)  # those of drawn labels, which soft ones do not have
 
 
-@njit()
+@njit(cache=False)
 def _all_controls(t, h, y, p, Q, q, m, left, label, free):  # type: ignore[no-untyped-def]
     found = np.zeros((t.shape[0], CONTROL_COUNT))
     for node in range(t.shape[0]):

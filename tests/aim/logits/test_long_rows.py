@@ -6,8 +6,8 @@ import pytest
 from onehead.aim import Learner, PowerLaw, Task, predict
 from onehead.aim.kernels.dense import origin_sums
 from onehead.aim.kernels.losses import CROSS_ENTROPY, SQUARED
-from onehead.aim.logits import blocks
 from onehead.aim.logits import geometry as shapes
+from onehead.aim.logits import row
 from onehead.aim.logits.geometry import FRESH_KNOTS, KNOTS, geometry_of, tied_geometry
 from onehead.aim.logits.long_rows import hard_label_limit, soft_label_limit
 from onehead.aim.logits.quadrature import logit_rule
@@ -99,7 +99,7 @@ def test_a_row_that_is_continued_states_how_far_off_it_is(labels, alpha, decay, 
     task = Task(attention="cross", tokens=tokens, labels=labels)
     whole = predict(task, learner, alpha / tokens)
     shapes.independent_rows_geometry.cache_clear()
-    monkeypatch.setattr(blocks, "LONGEST_ROW", 300)
+    monkeypatch.setattr(row, "LONGEST_ROW", 300)
     continued = predict(task, learner, alpha / tokens)
     shapes.independent_rows_geometry.cache_clear()
     for name in ("q", "m", "test_error", "train_loss"):
@@ -125,7 +125,7 @@ def test_labels_that_pull_beyond_all_columns_are_solved():
 def test_an_error_beyond_the_answer_is_no_answer(monkeypatch):
     """Logits so wide that a few columns have all the weight, whatever the length."""
     shapes.independent_rows_geometry.cache_clear()
-    monkeypatch.setattr(blocks, "LONGEST_ROW", 300)
+    monkeypatch.setattr(row, "LONGEST_ROW", 300)
     task = Task(attention="cross", tokens=1200, labels="hard")
     with pytest.raises(NotConverged, match="extrapolated from shorter ones"):
         predict(task, Learner(weight_decay=1e-3, loss="cross-entropy"), 0.2 / 1200)
@@ -146,7 +146,7 @@ def test_a_row_that_is_continued_is_the_row_that_is_sampled(loss, labels, tokens
     state = (1.24, 0.92, 0.45) if labels == "hard" else (0.62, 0.7, 0.5 * tokens ** (2 if loss == "squared" else 1))
     whole, error = per_row(channel(loss_for_labels(labels, loss), tokens), *state)
     shapes.independent_rows_geometry.cache_clear()
-    monkeypatch.setattr(blocks, "LONGEST_ROW", 600)
+    monkeypatch.setattr(row, "LONGEST_ROW", 600)
     output = channel(loss_for_labels(labels, loss), tokens)
     continued, other = per_row(output, *state)
     off = output.continuation_error(*state[:2])

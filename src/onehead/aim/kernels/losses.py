@@ -16,7 +16,7 @@ RESPONSE = types.FunctionType(RESPONSE_SIGNATURE)
 CROSS_ENTROPY, SQUARED = 0, 1  # codes of the losses whose Hessian is a diagonal plus two rank-one terms (U2.1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def softmax(logits, p):  # type: ignore[no-untyped-def]
     """Fill ``p`` with the softmax of ``logits``; no entry loses its relative precision.
 

@@ -18,7 +18,7 @@ from onehead.numerics.prox import PAIR, ROW
 __all__ = ["matrix_sums", "multiply_by_metric", "row_matrix_sums", "two_token_matrix_sums"]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_numbers(sums, weight, numbers):  # type: ignore[no-untyped-def]
     """Add loss, distance, mass of lower minima, and the largest gradient entry."""
     loss, distance, lower, steepest = numbers
@@ -29,7 +29,7 @@ def _add_numbers(sums, weight, numbers):  # type: ignore[no-untyped-def]
     sums[3] = max(sums[3], steepest)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
     """Add a proximal point to the matrices of e with itself, the label, the learner, and the score of a hard label."""
     target, v, _, e, score = point
@@ -45,7 +45,7 @@ def _add_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-untype
                 matrices[4, i, j] += weight * e[i] * score[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_inverse(sums, weight, inverse, response, metric, sigma, modes):  # type: ignore[no-untyped-def]
     """Add the inverse of the Hessian, and of a soft label its product with the response."""
     n = metric.shape[0]
@@ -58,7 +58,7 @@ def _add_inverse(sums, weight, inverse, response, metric, sigma, modes):  # type
                     matrices[4, i, j] += weight * inverse[i, k] * response[k, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def multiply_by_metric(sums, metric, mass, modes):  # type: ignore[no-untyped-def]
     """Make -de/dv = P - P A^-1 P and de/du* = P A^-1 R of the sums of A^-1 and A^-1 R, with P = C(Sigma)^-1."""
     if modes.detail > 0:
@@ -80,7 +80,7 @@ def matrix_sums(row, response, block_arrays, nodes, scaling, modes, slices, out)
     _matrix_loop(row, response, block_arrays, nodes, scaling, modes, slices, out)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_pair_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
     """`_add_matrices` for two coordinates."""
     target, v, _, e, score = point
@@ -95,7 +95,7 @@ def _add_pair_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-u
                 matrices[4, i, j] += weight * e[i] * score[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_pair_inverse(sums, weight, hessian, response, over_step, modes):  # type: ignore[no-untyped-def]
     """`_add_inverse` for two coordinates, whose responses are diagonal."""
     h0, h1, determinant = hessian
@@ -112,13 +112,13 @@ def _add_pair_inverse(sums, weight, hessian, response, over_step, modes):  # typ
 _pair_matrix_loop = pair_loop(_add_pair_matrices, _add_pair_inverse, multiply_by_metric)
 
 
-@njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
 def two_token_matrix_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """`matrix_sums` for two tokens: two coordinates, each row seeing one of them (2.5, U5.2)."""
     _pair_matrix_loop(pair, block_arrays, nodes, scaling, modes, slices, out)
 
 
-@njit(types.void(int64, VECTOR, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(int64, VECTOR, NODES, SCALING, MODES, SLICES, MATRIX))
 def row_matrix_sums(kind, held, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """`matrix_sums` for one row of independent logits, all but the last of one law, whose prox has one minimum (U5.2).
 

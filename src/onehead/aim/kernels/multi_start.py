@@ -20,7 +20,7 @@ def multi_start(minimise: Any, place_start: Any) -> Any:
         Overwrites ``point`` by the start of this number.
     """
 
-    @njit(nogil=True, error_model="numpy")  # compiled into the functions that call it, and cached with them
+    @njit(cache=False)  # compiled into the functions that call it, and cached with them
     def search(problem, starts, count, point, value, branch, work, spare):  # type: ignore[no-untyped-def]
         """Return whether a minimum is lower than the one at ``point``, and the state there.
 

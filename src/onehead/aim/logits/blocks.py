@@ -1,4 +1,4 @@
-"""Blocks of rows of logits that share coordinates: covariances, metrics, and the rows of heads.
+"""Blocks of rows of logits that share coordinates: covariances and metrics.
 
 Logits of a row matter only up to a constant, so that the coordinates u are differences of logits, Gaussian with a
 covariance C per unit of variance of the map's overlap (1.4, 1.6). Rows that share coordinates form a block.
@@ -6,27 +6,16 @@ covariance C per unit of variance of the map's overlap (1.4, 1.6). Rows that sha
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self, final
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.logits.softmax_row import Column, SoftmaxRow, cached_row
+if TYPE_CHECKING:
+    from onehead.aim.logits.row import Row
 
-__all__ = [
-    "LONGEST_ROW",
-    "LONG_ROW",
-    "PARTS",
-    "SHORTEST_RULE",
-    "SLICE",
-    "Block",
-    "ColumnGroup",
-    "Row",
-    "TiedBlock",
-    "UnmaskedSelfAttention",
-]
+__all__ = ["LONG_ROW", "PARTS", "SHORTEST_RULE", "SLICE", "Block"]
 
 Array = NDArray[np.float64]
 
@@ -36,7 +25,6 @@ SHORTEST_SLICE = 8  # nodes in a slice of points with many coordinates
 PARTS = 8  # independent scramblings in a rule of sampled points
 SHORTEST_RULE = 8  # smallest log2 of the points of the finest rule
 LONG_ROW = 16  # columns beyond which longer rows need fewer points
-LONGEST_ROW = 4096  # columns that are sampled; longer rows are extrapolated towards their limit (L2)
 
 
 class Block(ABC):
@@ -134,7 +122,7 @@ class Block(ABC):
 
     @property
     @abstractmethod
-    def halved(self) -> "Block":
+    def at_half_length(self) -> "Block":
         """The block whose too long rows are extrapolated from half as many columns as usual."""
 
     @property
@@ -245,339 +233,3 @@ def _steady(values: Array, vectors: Array) -> Array:
                 basis.append(rest / np.linalg.norm(rest))
         steady[:, same] = np.stack(basis, axis=1)
     return steady
-
-
-@dataclass(frozen=True)
-class ColumnGroup:
-    """Columns of a row whose logits have the same ``variances``, per unit of variance of each sector of the map, and
-    their ``count``.
-    """
-
-    variances: tuple[float, ...]
-    count: int
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SharedLogits(Block):
-    """Abstract block of all rows of a head without a mask, whose logits are equal or correlated."""
-
-    shares_logits = True
-
-    tokens: int
-    multiplicity: float = 1.0
-    on_lattice: bool = False
-
-    @property
-    def length(self) -> int:
-        """Number of tokens."""
-        return self.tokens
-
-    @property
-    def row_count(self) -> int:
-        """Number of tokens."""
-        return self.tokens
-
-    @property
-    def log2_points(self) -> int:
-        """log2 of the number of points: fewer for many tokens, whose rows average themselves."""
-        return max(13 - self.tokens.bit_length() + 2, SHORTEST_RULE)
-
-    @property
-    def label_kinds(self) -> int:
-        """Two: a row sees its own token."""
-        return 2
-
-    @property
-    def sampled(self) -> Self:
-        """The block itself: rows that share logits are sampled at every length."""
-        return self
-
-    @property
-    def halved(self) -> Self:
-        """The block itself."""
-        return self
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TiedBlock(SharedLogits):
-    """All rows of a tied head: the logit of two tokens occurs in two rows, and coordinates are u = h_ab - h_12 over the
-    other pairs a <= b (1.6).
-    """
-
-    @property
-    def dim(self) -> int:
-        """T(T+1)/2 - 1."""
-        return self.tokens * (self.tokens + 1) // 2 - 1
-
-    @property
-    def sector_count(self) -> int:
-        """One: the map is symmetric."""
-        return 1
-
-    @cached_property
-    def _pairs(self) -> list[tuple[int, int]]:
-        """Pairs a <= b of the coordinates."""
-        return [(a, b) for a in range(self.tokens) for b in range(a, self.tokens) if (a, b) != (0, 1)]
-
-    @cached_property
-    def select(self) -> NDArray[np.int64]:
-        """Indices of the coordinates, row by row."""
-        number = {pair: i for i, pair in enumerate(self._pairs)}
-        tokens = range(self.tokens)
-        return np.array([[number.get((min(a, b), max(a, b)), -1) for b in tokens] for a in tokens], dtype=np.int64)
-
-    @cached_property
-    def sectors(self) -> tuple[Array, ...]:
-        """C = diag(1 + δ_ab) + 1 1'."""
-        return (np.diag([2.0 if a == b else 1.0 for a, b in self._pairs]) + 1.0,)
-
-    @cached_property
-    def field_covariance(self) -> Array:
-        """Covariance for fields: the logit of two tokens has both fields, relative to those of the first pair."""
-        fields = np.zeros((self.dim, self.tokens))
-        for i, (a, b) in enumerate(self._pairs):
-            fields[i, a] += 1.0
-            fields[i, b] += 1.0
-        fields[:, :2] -= 1.0
-        return np.asarray(fields @ fields.T)
-
-    @property
-    def variances(self) -> Array:
-        """Variances of the logits ab, a <= b: two for a token with itself, one for others."""
-        return np.concatenate([[2.0, *[1.0] * (self.tokens - 1 - a)] for a in range(self.tokens)])
-
-    @property
-    def normal_groups(self) -> NDArray[np.int64]:
-        """Zero for all: there is one group, up to the factors of `variances`."""
-        return np.zeros(self.dim + 1, dtype=np.int64)
-
-    @property
-    def group_weights(self) -> Array:
-        """One."""
-        return np.eye(1)
-
-    def logits_of(self, normals: Array) -> Array:
-        """Return the logits ab, a <= b: each once."""
-        return normals
-
-    @cached_property
-    def row(self) -> "Row":
-        """One row, the token itself first."""
-        return Row(columns=(ColumnGroup((2.0,), 1), ColumnGroup((1.0,), self.tokens - 1)))
-
-
-def _exchanged(tokens: int) -> tuple[Array, ...]:
-    """Return the covariances of the T(T-1) coordinates u_ab = h_ab - h_aa of unmasked self-attention, per unit of each
-    sector.
-    """
-    pairs = [(a, b) for a in range(tokens) for b in range(tokens) if a != b]
-
-    def logits(one: tuple[int, int], other: tuple[int, int], sign: float) -> float:
-        """Covariance of two logits per unit of variance of a sector."""
-        return 0.5 * (float(one == other) + sign * float(one == other[::-1]))
-
-    def coordinates(one: tuple[int, int], other: tuple[int, int], sign: float) -> float:
-        own, others = (one[0], one[0]), (other[0], other[0])
-        return (
-            logits(one, other, sign) - logits(one, others, sign) - logits(own, other, sign) + logits(own, others, sign)
-        )
-
-    return tuple(np.array([[coordinates(p, r, sign) for r in pairs] for p in pairs]) for sign in (1.0, -1.0))
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class UnmaskedSelfAttention(SharedLogits):
-    """All rows of untied self-attention without a mask: the logits ab and ba are correlated."""
-
-    @property
-    def dim(self) -> int:
-        """T(T-1)."""
-        return self.tokens * (self.tokens - 1)
-
-    @property
-    def sector_count(self) -> int:
-        """Number of sectors: symmetric and antisymmetric."""
-        return 2
-
-    @cached_property
-    def select(self) -> NDArray[np.int64]:
-        """Indices of the coordinates u_ab = h_ab - h_aa, row by row."""
-        found = np.full((self.tokens, self.tokens), -1, dtype=np.int64)
-        found[~np.eye(self.tokens, dtype=bool)] = np.arange(self.dim)
-        return found
-
-    @cached_property
-    def sectors(self) -> tuple[Array, ...]:
-        """Covariances of the coordinates per unit of variance of each sector."""
-        return _exchanged(self.tokens)
-
-    @cached_property
-    def field_covariance(self) -> Array:
-        """Covariance of g_b - g_a."""
-        fields = np.zeros((self.dim, self.tokens))
-        for a, row in enumerate(self.select):
-            for b, i in enumerate(row):
-                if i >= 0:
-                    fields[i, b], fields[i, a] = 1.0, -1.0
-        return np.asarray(fields @ fields.T)
-
-    @property
-    def variances(self) -> Array:
-        """One for each logit."""
-        return np.ones(self.tokens**2)
-
-    @property
-    def normal_groups(self) -> NDArray[np.int64]:
-        """Sectors of the normals: own logits are symmetric, then for every pair a < b comes its symmetric and its
-        antisymmetric part.
-        """
-        pairs = self.tokens * (self.tokens - 1) // 2
-        return np.concatenate([np.zeros(self.tokens, dtype=np.int64), np.tile([0, 1], pairs)])
-
-    @property
-    def group_weights(self) -> Array:
-        """Identity: the groups are the sectors."""
-        return np.eye(2)
-
-    def logits_of(self, normals: Array) -> Array:
-        """Return the logits of own tokens, and h_ab, h_ba = (symmetric part ± antisymmetric part)/sqrt 2."""
-        tokens, found = self.tokens, np.empty((len(normals), self.tokens, self.tokens))
-        found[:, range(tokens), range(tokens)] = normals[:, :tokens]
-        above, even, odd = np.triu_indices(tokens, 1), normals[:, tokens::2], normals[:, tokens + 1 :: 2]
-        found[:, above[0], above[1]] = np.sqrt(0.5) * (even + odd)
-        found[:, above[1], above[0]] = np.sqrt(0.5) * (even - odd)
-        return found.reshape(len(normals), -1)
-
-    @cached_property
-    def row(self) -> "Row":
-        """One row, the token itself last."""
-        return Row(columns=(ColumnGroup((0.5, 0.5), self.tokens - 1), ColumnGroup((1.0, 0.0), 1)))
-
-
-@final
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Row(Block):
-    """One row of independent logits; its coordinates are differences from the last one.
-
-    ``from_half_length``: a row that is too long to be sampled is extrapolated from half as many columns as usual.
-    """
-
-    shares_logits = False
-
-    columns: tuple[ColumnGroup, ...]
-    multiplicity: float = 1.0
-    on_lattice: bool = False
-    from_half_length: bool = False
-
-    @property
-    def length(self) -> int:
-        """Number of columns of the row."""
-        return sum(column.count for column in self.columns)
-
-    @property
-    def row_count(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def dim(self) -> int:
-        """Number of coordinates, without computing their covariance."""
-        return self.length - 1
-
-    @property
-    def sector_count(self) -> int:
-        """Sectors of the map that it sees."""
-        return len(self.columns[0].variances)
-
-    @cached_property
-    def select(self) -> NDArray[np.int64]:
-        """Indices of the coordinates: one row with all of them."""
-        return np.array([[*range(self.dim), -1]])
-
-    @cached_property
-    def sectors(self) -> tuple[Array, ...]:
-        """Covariances diag(v_b) + v_n of the coordinates for each sector."""
-        counts, found = [column.count for column in self.columns], []
-        for sector in range(self.sector_count):
-            variances = np.repeat([column.variances[sector] for column in self.columns], counts)
-            found.append(np.diag(variances[:-1]) + variances[-1])
-        return tuple(found)
-
-    @cached_property
-    def field_covariance(self) -> Array:
-        """Covariance of the differences of fields from that of the last column."""
-        return np.eye(self.dim) + 1.0
-
-    @cached_property
-    def variances(self) -> Array:
-        """Variance of every logit at unit variance in every sector."""
-        return self.variances_at(self.sector_count * (1.0,))
-
-    def variances_at(self, powers: Sequence[float]) -> Array:
-        """Return the variance of every logit where the sectors of the map have these variances."""
-        counts = [column.count for column in self.columns]
-        return np.repeat([float(np.dot(column.variances, powers)) for column in self.columns], counts)
-
-    @property
-    def normal_groups(self) -> NDArray[np.int64]:
-        """Group of columns that each logit belongs to."""
-        return np.repeat(np.arange(len(self.columns)), [column.count for column in self.columns])
-
-    @property
-    def group_weights(self) -> Array:
-        """Variances of the groups of columns."""
-        return np.array([column.variances for column in self.columns]).T
-
-    def logits_of(self, normals: Array) -> Array:
-        """Return the normals themselves."""
-        return normals
-
-    @property
-    def log2_points(self) -> int:
-        """log2 of the number of points: fewer for long rows, which are self-averaging."""
-        n = self.length
-        finest = 13 if self.multiplicity > 1 else 12 if n <= 5 else 11  # rows of different lengths have fewer each
-        return max(finest - max(0, n.bit_length() - LONG_ROW.bit_length()), SHORTEST_RULE)
-
-    @property
-    def label_kinds(self) -> int:
-        """Number of groups of columns."""
-        return len(self.columns)
-
-    @property
-    def row(self) -> "Row":
-        """The row itself."""
-        return self
-
-    @cached_property
-    def sampled(self) -> "Row":
-        """The row that is sampled in its place, if it is too long.
-
-        A linear extrapolation in 1/n from a row of n columns has an error of order (1/n - 1/N)/N at N columns. The
-        longer the row, the shorter the sampled one may be; the error is kept below its value for the shortest row
-        that is extrapolated, from half as many columns.
-        """
-        if self.length <= LONGEST_ROW:
-            return self
-        (first, *rest), long = self.columns, self.length
-        short = max(int(long / (1.0 + (long / LONGEST_ROW) ** 2)), LONGEST_ROW // 16) // (
-            2 if self.from_half_length else 1
-        )
-        cut = ColumnGroup(first.variances, first.count - (self.length - short))
-        return replace(self, columns=(cut, *rest))
-
-    @property
-    def halved(self) -> "Row":
-        """The row that is extrapolated from half as many columns as usual."""
-        return replace(self, from_half_length=True)
-
-    def at(self, Q: Sequence[float], q: Sequence[float], m: Sequence[float]) -> SoftmaxRow:
-        """Return the law of the row on a fresh sample for these overlaps of the sectors."""
-        return cached_row(
-            tuple(
-                Column(column.count, *(float(np.dot(column.variances, power)) for power in (Q, q, m)))
-                for column in self.columns
-            )
-        )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onehead.aim.logits.blocks import LONGEST_ROW
+from onehead.aim.logits.row import LONGEST_ROW
 from onehead.aim.solve.fixed_sample_ratio import Iterate, Vector, solve_at_alpha
 from onehead.aim.solve.solver import COARSE_TOLERANCE, plateau_guess
 from onehead.aim.theory.limits.emergence import emergence_ratio, largest_decay

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onehead.aim.logits.blocks import LONGEST_ROW
+from onehead.aim.logits.row import LONGEST_ROW
 from onehead.aim.solve.continuation import continue_in_decay, continue_in_sigma
 from onehead.aim.solve.error_estimate import ErrorEstimate, Linearisation, error_on_fresh, estimate_errors, linearise
 from onehead.aim.solve.fixed_sample_ratio import (

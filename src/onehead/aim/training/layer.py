@@ -29,7 +29,7 @@ ZERO_MAP = 1e-3  # largest singular value below which a map counts as zero
 MAX_SWEEPS = 50  # over the signs of the singular vectors of a target
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _softmaxes(logits, beta, p):  # type: ignore[no-untyped-def]
     """Fill p[h, b] with the softmax of beta times the logits (H, T) of a row."""
     heads, tokens = logits.shape
@@ -45,7 +45,7 @@ def _softmaxes(logits, beta, p):  # type: ignore[no-untyped-def]
             p[h, b] /= normaliser
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def layer_moments(logits, y, beta, squares, products):  # type: ignore[no-untyped-def]
     """Add sums of A_hb A_kb over samples, rows and columns to ``squares``, those of A_hb y_kb to ``products``."""
     heads, count, tokens, _ = logits.shape
@@ -62,7 +62,7 @@ def layer_moments(logits, y, beta, squares, products):  # type: ignore[no-untype
                         products[h, k] += p[h, b] * y[k, i, a, b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _sum_layer_losses(logits, y, beta, values, gram, gradients):  # type: ignore[no-untyped-def]
     """Sum of r'Gr with r = B'A - y over samples, rows and columns; fills the gradients in the logits."""
     heads, count, tokens, _ = logits.shape

@@ -47,10 +47,7 @@ _matrix = types.Array(float64, 2, "C")
 
 @njit(
     types.void(ROW, types.Array(int64, 2, "C"), _matrix, float64, _matrix, types.Array(float64, 3, "C"),
-               _matrix, _matrix, types.Array(float64, 1, "C")),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
+               _matrix, _matrix, types.Array(float64, 1, "C"))
 )  # fmt: skip
 def _proximal_messages(row, select, metric, step, v, label, start, p, out):  # type: ignore[no-untyped-def]
     """Fill p = C^-1 (prox - v) / Σ of every sample; out[0] becomes the sum of tr(1 - dprox/dv)."""

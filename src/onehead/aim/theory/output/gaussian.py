@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from onehead.aim.kernels.arguments import Scaling
 from onehead.aim.kernels.dense import loss_sums
-from onehead.aim.logits.blocks import PARTS, Block, Row
+from onehead.aim.logits.blocks import PARTS, Block
 from onehead.aim.logits.quadrature import FINEST_LATTICE, LogitRule, line_parts, row_rule, wide_row_rule
+from onehead.aim.logits.row import Row
 from onehead.aim.logits.softmax_row import SoftmaxRow
 from onehead.aim.losses import LOSSES, Loss
 from onehead.aim.theory.output.averages import ProxCache, parts_error, sum_in_slices

@@ -217,7 +217,7 @@ class KurtosisOutput(ExplicitDirectionsOutput):
         return np.asarray(self.geometry.unit * sums.sum(axis=0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def response_sums(pair, metric, label, points, weights, step, slices, out):  # type: ignore[no-untyped-def]
     """Sum E tr of the response of the pull to the label, C^-1 dprox/du*, and to the learner, C^-1 (1 - dprox/dv), over
     slices of nodes.

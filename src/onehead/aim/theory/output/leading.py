@@ -362,7 +362,7 @@ class TiedLeadingOutput(LeadingOutput):
         table[:, -2], table[:, -1] = by_own + q * trace - m * cross, by_label + m * trace - Q * cross
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def tabulate(pull, label, own, upsilon, per_node, table):  # type: ignore[no-untyped-def]
     """Fill the integrands of every node: eight of the kernels, with those along label and learner in the bulk alone,
     then along directions.

@@ -53,7 +53,7 @@ def _characteristic(w: Array, elements: Array, bulk: float) -> Array:
     return np.asarray(np.exp(-0.5 * ROW_VARIANCE * bulk * w**2) / np.prod(np.sqrt(1.0 + ROW_VARIANCE * tau**2), axis=0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _products(w, weight, end, one, other, bulk, same):  # type: ignore[no-untyped-def]
     """E tanh(u/2) tanh(v/2), then the same times x_k² of every direction; ``end`` and ``same`` as for two tied
     tokens.

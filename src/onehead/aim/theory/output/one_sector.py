@@ -15,7 +15,7 @@ from onehead.aim.kernels.hard_labels import MAX_ENUMERATED_LABELS
 from onehead.aim.kernels.independent_rows import independent_row_sums
 from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.shared_logits import shared_logit_sums
-from onehead.aim.logits.blocks import Block, Row
+from onehead.aim.logits.blocks import Block
 from onehead.aim.logits.control_variates import (
     apply_controls,
     control_means,
@@ -25,6 +25,7 @@ from onehead.aim.logits.control_variates import (
 )
 from onehead.aim.logits.long_rows import LengthExtrapolation
 from onehead.aim.logits.quadrature import LogitRule, column_rule, logit_rule, tied_rule
+from onehead.aim.logits.row import Row
 from onehead.aim.logits.softmax_row import SoftmaxRow
 from onehead.aim.losses import Loss
 from onehead.aim.theory.order_parameters import Hats

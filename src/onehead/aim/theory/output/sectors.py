@@ -28,7 +28,7 @@ from onehead.aim.kernels.matrix_sums import matrix_sums, row_matrix_sums, two_to
 from onehead.aim.kernels.two_sector_rows import two_sector_row_sums
 from onehead.aim.kernels.two_sector_shared_logits import two_sector_shared_logit_sums
 from onehead.aim.kernels.two_tokens_simd import two_token_squared_matrix_sums
-from onehead.aim.logits.blocks import PARTS, Block, Row
+from onehead.aim.logits.blocks import PARTS, Block
 from onehead.aim.logits.control_variates import (
     NORMAL_QUARTIC_MEANS,
     apply_controls,
@@ -37,6 +37,7 @@ from onehead.aim.logits.control_variates import (
     has_enough_points,
 )
 from onehead.aim.logits.quadrature import LogitRule, logit_rule, normal_rule, sector_rule
+from onehead.aim.logits.row import Row
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import Loss
 from onehead.aim.theory.order_parameters import Hats

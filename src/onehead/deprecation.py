@@ -3,8 +3,6 @@
 import sys
 import warnings
 
-__all__ = ["depth_of_caller", "warn_renamed"]
-
 
 def depth_of_caller() -> int:
     """Return the ``stacklevel`` with which a warning points at the first frame outside of onehead."""

@@ -5,8 +5,6 @@ import numpy as np
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import KICK, LONGEST, SAFE_PIVOT
 
-__all__ = ["factorise", "invert_factored", "saddle_free", "saddle_free_pair", "solve_factored"]
-
 
 @njit
 def factorise(hessian, factor):  # type: ignore[no-untyped-def]

@@ -31,8 +31,6 @@ from typing import Any
 import numba
 from numba.core import event
 
-__all__ = ["COMPILING", "compile_all", "compile_pointer", "discard_damaged_cache", "njit"]
-
 COMPILING = "onehead: compiling for this machine; this happens once and takes about ten seconds.\n"
 COMPILED = "onehead: compiled {name}, {seconds:.0f} s.\n"
 MINIMUM_REPORTED_SECONDS = 0.5  # of a compilation that is reported

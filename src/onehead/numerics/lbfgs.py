@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from onehead.numerics.jit import njit
 
-__all__ = ["LbfgsHistory"]
-
 Array = NDArray[np.float64]
 
 MINIMUM_COSINE = 1e-12  # of step and gradient change; pairs below it would make the inverse Hessian indefinite

@@ -8,24 +8,6 @@ from typing import Any
 
 from onehead.numerics.jit import njit
 
-__all__ = [
-    "ARMIJO",
-    "FLAT",
-    "KICK",
-    "LAST_STEP",
-    "LONGEST",
-    "MAX_NEWTON",
-    "ROUNDING",
-    "SAFE_PIVOT",
-    "SHORTEST",
-    "SLACK",
-    "is_lower",
-    "largest_entry",
-    "newton_on_matrices",
-    "newton_on_vectors",
-    "safeguarded_newton",
-]
-
 MAX_NEWTON = 200
 ARMIJO = 1e-4
 LAST_STEP = 1e-5  # relative size of a step that leaves an error of about its square, as Newton's method is quadratic

@@ -21,22 +21,6 @@ from onehead.numerics.cholesky import factorise, saddle_free, saddle_free_pair, 
 from onehead.numerics.jit import compile_pointer, njit
 from onehead.numerics.newton import KICK, LONGEST, SAFE_PIVOT, newton_on_vectors, safeguarded_newton
 
-__all__ = [
-    "PAIR",
-    "ROW",
-    "ProxPoints",
-    "Scratch",
-    "compile_pair",
-    "compile_row",
-    "minimise_prox",
-    "newton_line",
-    "newton_pair",
-    "newton_prox",
-    "pair_of_row",
-    "prox",
-    "scratch",
-]
-
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
 ROW_SIGNATURE = float64(_vector, _vector, _vector, _matrix)

@@ -11,8 +11,6 @@ from numba import float64, types
 
 from onehead.numerics.jit import njit
 
-__all__ = ["gram", "logistic_prox", "marginals", "moment", "project", "sample_subsets", "subset_statistics"]
-
 MAX_ITERATIONS = 100
 # Distance of the expected subset size from R at which the search for the scale of the odds stops. Any scale gives the
 # exact result; one close to the wanted size keeps the probabilities of order one.

@@ -22,8 +22,6 @@ from onehead.numerics.jit import compile_pointer, njit
 from onehead.spectra.law import Law, Nodes, as_intervals, drop_empty_panels, edge_rule
 from onehead.spectra.panels import flatten_nodes, grow_if_full, push_halves
 
-__all__ = ["AtomsSemicircle"]
-
 Array = NDArray[np.float64]
 
 NODES_PER_PANEL = 16

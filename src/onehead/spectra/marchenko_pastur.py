@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from onehead.numerics.jit import njit
 from onehead.spectra.law import MINIMUM_RELATIVE_WIDTH, Law, Nodes, as_intervals, edge_rule
 
-__all__ = ["MarchenkoPasturSemicircle"]
-
 Array = NDArray[np.float64]
 
 RELATIVE_TOLERANCE = 1e-15  # of a root of the cubic

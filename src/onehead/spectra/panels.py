@@ -4,8 +4,6 @@ import numpy as np
 
 from onehead.numerics.jit import njit
 
-__all__ = ["flatten_nodes", "grow_if_full", "push_halves"]
-
 
 @njit
 def grow_if_full(nodes, used):  # type: ignore[no-untyped-def]

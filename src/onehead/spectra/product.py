@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 from onehead.numerics.jit import njit
 from onehead.spectra.law import Nodes, SingularValueLaw, drop_empty_panels, gauss_legendre
 
-__all__ = ["ProductSemicircle"]
-
 Array = NDArray[np.float64]
 
 NODES_PER_PANEL = 60

@@ -19,8 +19,6 @@ from onehead.numerics.jit import njit
 from onehead.spectra.law import Nodes, SingularValueLaw, drop_empty_panels, edge_rule
 from onehead.spectra.panels import flatten_nodes, grow_if_full, push_halves
 
-__all__ = ["SymmetrisedMarchenkoPastur"]
-
 Array = NDArray[np.float64]
 
 NODES_PER_PANEL = 24

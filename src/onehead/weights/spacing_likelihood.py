@@ -20,19 +20,6 @@ from numpy.typing import NDArray
 from onehead.numerics.jit import njit
 from onehead.results import Result
 
-__all__ = [
-    "LawFit",
-    "SpectrumData",
-    "TabulatedLaw",
-    "angle_grid",
-    "fitted_law",
-    "log_likelihood",
-    "midpoint_cdf",
-    "rank_log_likelihood",
-    "spacing_log_likelihood",
-    "spectrum_data",
-]
-
 Array = NDArray[np.float64]
 
 POINTS_PER_BULK = 160  # of a tabulated law; its quantiles are then accurate to 2e-4 of the width

@@ -30,8 +30,6 @@ from onehead.weights.spacing_likelihood import (
     spectrum_data,
 )
 
-__all__ = ["MINIMUM_BULK_VALUES", "bootstrap_errors", "fit_trained", "starting_points"]
-
 Array = NDArray[np.float64]
 
 KAPPA0_RANGE = (1e-2, 8.0)

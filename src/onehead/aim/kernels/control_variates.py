@@ -8,27 +8,6 @@ import numpy as np
 from onehead.aim.kernels.simd import LANES
 from onehead.numerics.jit import njit
 
-__all__ = [
-    "AVERAGE_COUNT",
-    "BASIC_CONTROLS",
-    "CONTROL_COUNT",
-    "GROUPED_AVERAGES",
-    "GROUPED_STEIN_AVERAGES",
-    "MOMENT_COUNT",
-    "QUARTIC_CONTROLS",
-    "STEIN_AVERAGES",
-    "STEIN_FIELDS",
-    "ZERO_MEAN_CONTROLS",
-    "add_mirror_pair",
-    "add_mirror_pairs",
-    "moments",
-    "quartics",
-    "row_controls",
-    "row_controls_simd",
-    "sampled_label_controls",
-    "two_group_stein_controls",
-]
-
 AVERAGE_COUNT = 8  # as in `onehead.aim.theory.output.averages.Averages`
 # of two groups of logits: loss, distance, mass of lower minima; then e², e t, e h, -de/dh and de/dt of each
 GROUPED_AVERAGES = 13

@@ -30,8 +30,6 @@ from onehead.numerics.cholesky import factorise, invert_factored
 from onehead.numerics.jit import njit
 from onehead.numerics.prox import ROW, minimise_prox, scratch
 
-__all__ = ["dense_loop", "keep_scalars", "labels", "loss_sums", "origin_sums", "prox_sums"]
-
 
 @njit
 def labels(select, u, row_x, y):  # type: ignore[no-untyped-def]

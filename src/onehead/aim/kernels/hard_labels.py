@@ -4,8 +4,6 @@ import math
 
 from onehead.numerics.jit import njit
 
-__all__ = ["MAX_ENUMERATED_LABELS", "draw", "draw_rows"]
-
 # hard labels of rows that share logits which are all summed over, those of two tokens; of more one is drawn (L7.2)
 MAX_ENUMERATED_LABELS = 4
 

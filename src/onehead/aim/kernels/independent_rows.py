@@ -27,8 +27,6 @@ from onehead.aim.kernels.multi_start import multi_start
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import LONGEST, newton_on_vectors
 
-__all__ = ["TIGHTEST", "independent_row_sums", "newton_row", "row_loss", "row_work", "search_row", "solve_row"]
-
 TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
 
 

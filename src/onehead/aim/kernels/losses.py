@@ -7,8 +7,6 @@ from numba import float64, types
 
 from onehead.numerics.jit import njit
 
-__all__ = ["CROSS_ENTROPY", "RESPONSE", "RESPONSE_SIGNATURE", "SQUARED", "softmax"]
-
 _vector, _matrix = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
 # (logits, label, out): out[b, k] = - d(gradient_b)/d(label logit k)
 RESPONSE_SIGNATURE = types.void(_vector, _vector, _matrix)

@@ -15,8 +15,6 @@ from onehead.aim.kernels.two_tokens import pair_loop
 from onehead.numerics.jit import njit
 from onehead.numerics.prox import PAIR, ROW
 
-__all__ = ["matrix_sums", "multiply_by_metric", "row_matrix_sums", "two_token_matrix_sums"]
-
 
 @njit
 def _add_numbers(sums, weight, numbers):  # type: ignore[no-untyped-def]

@@ -6,8 +6,6 @@ from onehead.aim.kernels.arguments import Branch
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import is_lower
 
-__all__ = ["multi_start"]
-
 
 def multi_start(minimise: Any, place_start: Any) -> Any:
     """Make a compiled search for minima that are lower than a known one.

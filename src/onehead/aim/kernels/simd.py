@@ -12,18 +12,6 @@ import numpy as np
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import ARMIJO, FLAT, LAST_STEP, MAX_NEWTON, ROUNDING, SHORTEST, SLACK
 
-__all__ = [
-    "LANES",
-    "LEAST",
-    "LN2_HIGH",
-    "LN2_LOW",
-    "LOG2E",
-    "MAGIC",
-    "exponentials",
-    "log_normalisations",
-    "softmax_rows",
-]
-
 LANES = 64
 LEAST = -700.0  # e to the power of less is nothing, and must not be rounded to a number that is not normal
 LOG2E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.693147180369123816490, 1.90821492927058770002e-10

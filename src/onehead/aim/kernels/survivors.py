@@ -4,8 +4,6 @@ import numpy as np
 
 from onehead.numerics.jit import njit
 
-__all__ = ["pair_averages"]
-
 
 @njit
 def pair_averages(covariance, nodes, weights, product, slopes, curved):  # type: ignore[no-untyped-def]

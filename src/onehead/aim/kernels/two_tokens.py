@@ -13,8 +13,6 @@ from onehead.numerics.jit import njit
 from onehead.numerics.newton import is_lower
 from onehead.numerics.prox import PAIR, newton_line, newton_pair
 
-__all__ = ["label_response", "pair_loop", "sigmoid", "two_column_sums", "two_token_sums"]
-
 STEP_LABEL = 1e-5  # central difference in the label logits: error about 1e-10 of the derivative
 
 

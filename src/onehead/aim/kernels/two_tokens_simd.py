@@ -21,8 +21,6 @@ from onehead.numerics.cholesky import saddle_free_pair
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import ARMIJO, FLAT, LAST_STEP, MAX_NEWTON, ROUNDING, SAFE_PIVOT, SHORTEST, SLACK
 
-__all__ = ["two_token_squared_matrix_sums", "two_token_squared_sums"]
-
 LANES = 32
 
 # Where the rows of the work space begin. It is one array, so that the compiler knows that they do not overlap; of two

@@ -12,8 +12,6 @@ from onehead.aim.kernels.losses import CROSS_ENTROPY
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import LONGEST, largest_entry, newton_on_matrices
 
-__all__ = ["MOST_STARTS", "decompose", "inverse_of", "newton_by_woodbury", "solve_factored"]
-
 MOST_STARTS = 8  # rows that are put at their label, one at a time, where lower minima are looked for
 
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from onehead.aim.logits.row import Row
 
-__all__ = ["LONG_ROW", "PARTS", "SHORTEST_RULE", "SLICE", "Block"]
-
 Array = NDArray[np.float64]
 
 SLICE = 2048  # nodes in a slice: fixed, so that sums do not depend on the number of threads

@@ -16,17 +16,6 @@ from onehead.aim.logits.row import ColumnGroup, Row
 from onehead.aim.logits.shared_logits import TiedBlock, UnmaskedSelfAttention
 from onehead.aim.mask import Mask, is_nested, row_kinds
 
-__all__ = [
-    "Geometry",
-    "geometry_of",
-    "independent_rows_geometry",
-    "masked_row",
-    "one_sector_rows",
-    "tied_geometry",
-    "two_sector_geometry",
-    "with_sampled_points",
-]
-
 Array = NDArray[np.float64]
 
 KNOTS = 0.4  # spacing in log n of the representative rows of a masked head, for averages over the prox

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from onehead.aim.logits.blocks import LONG_ROW, SHORTEST_RULE, Block
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow, cached_row
 
-__all__ = ["LONGEST_ROW", "ColumnGroup", "Row"]
-
 Array = NDArray[np.float64]
 
 LONGEST_ROW = 4096  # columns that are sampled; longer rows are extrapolated towards their limit (L2)

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from onehead.aim.logits.blocks import SHORTEST_RULE, Block
 from onehead.aim.logits.row import ColumnGroup, Row
 
-__all__ = ["TiedBlock", "UnmaskedSelfAttention"]
-
 Array = NDArray[np.float64]
 
 

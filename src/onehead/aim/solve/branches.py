@@ -23,22 +23,6 @@ from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import OutsideDomain, SolveError
 
-__all__ = [
-    "SMALL_WEIGHTS",
-    "TARGET",
-    "Branch",
-    "Transition",
-    "coarse_branches",
-    "emergence_transition",
-    "is_distinct",
-    "is_saddle",
-    "may_have_several",
-    "objective",
-    "unsearched",
-    "vanishing_decay",
-    "zero_loss",
-]
-
 SMALL_WEIGHTS, TARGET = "small weights", "the target"  # starts from which training reaches a solution
 MINIMUM_COLUMNS = 5  # of a row: with fewer the map emerges continuously
 DISTINCT_LOG_DISTANCE = 0.1  # of q, above which two solutions are different

@@ -20,8 +20,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import OutsideDomain, SolveError
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["continue_in_decay", "continue_in_sigma", "refine"]
-
 CONTINUATION_TOLERANCE = 1e-3  # of log α, log λ or log Sigma at which a continuation ends
 
 

@@ -17,18 +17,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = [
-    "TOLERANCE",
-    "Iterate",
-    "NegativeOverlap",
-    "Secants",
-    "Start",
-    "Vector",
-    "secants_of",
-    "solve_at_alpha",
-    "state_evolution_step",
-]
-
 Vector = NDArray[np.float64]
 Secants = tuple[tuple[Vector, Vector], ...]
 

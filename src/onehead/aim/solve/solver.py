@@ -27,16 +27,6 @@ from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 
-__all__ = [
-    "COARSE_TOLERANCE",
-    "FINE_ENOUGH",
-    "VISIBLE_SWITCH_MASS",
-    "Solution",
-    "initial_guesses",
-    "plateau_guess",
-    "solve",
-]
-
 COARSE_TOLERANCE = 1e-4  # residual on the coarsest rule, whose own quadrature error is larger
 EASIER_HEAD_TOLERANCE = 3e-2  # residual of a Gaussian head that only serves as a start for leading directions
 BEFORE_NEWTON_TOLERANCE = 1e-2  # residual on the coarsest rule where a Newton step follows

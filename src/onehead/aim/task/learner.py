@@ -9,8 +9,6 @@ from onehead.errors import InvalidArgument
 from onehead.fields import ZERO_PLUS, Slider, parameter
 from onehead.problem import Problem
 
-__all__ = ["Learner"]
-
 DECAY_BY_DIMENSION = r"^(1/d|sqrt\(d\)|d|d\^.+)$"  # weight decays that become a number once d is known
 
 

@@ -3,8 +3,6 @@
 from onehead.fields import parameter
 from onehead.problem import Problem
 
-__all__ = ["Ratio", "check_alpha"]
-
 
 class Ratio(Problem):
     """Amount of training data, as a sample ratio."""

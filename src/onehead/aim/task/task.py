@@ -26,8 +26,6 @@ from onehead.errors import InvalidArgument, WrongCall
 from onehead.fields import Slider, parameter
 from onehead.problem import Problem
 
-__all__ = ["Task"]
-
 
 class Task(Problem):
     """A synthetic sequence task whose labels come from a target attention map (1.1, U1).

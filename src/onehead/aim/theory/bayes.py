@@ -11,8 +11,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.numerics.brent import brent_minimum, brent_root
 from onehead.spectra.law import Law, threshold_integrals
 
-__all__ = ["Posterior", "bayes_overlap", "denoised", "logit_nuclear"]
-
 Array = NDArray[np.float64]
 
 RECOVERED = 1e-12  # variance s, in units of the target's power, below which the target is known exactly

@@ -19,8 +19,6 @@ from onehead.aim.theory.order_parameters import INFINITE, Hats, LabelStatistics,
 from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.output.base import OutputChannel
 
-__all__ = ["StateEvolution", "Units"]
-
 Array = NDArray[np.float64]
 
 

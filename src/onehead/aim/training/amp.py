@@ -31,8 +31,6 @@ from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.results import Certificate, Result
 from onehead.validation import Seed, integer, number, one_of, optional, seed_number, valid_seed
 
-__all__ = ["AmpResult", "AmpStep", "amp", "run_amp", "state_evolution"]
-
 Array = NDArray[np.float64]
 
 START_SCALE = 0.3  # the start is this multiple of a random map with the law of a full-width target

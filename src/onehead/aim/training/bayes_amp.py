@@ -17,8 +17,6 @@ from onehead.aim.training.data import Samples
 from onehead.aim.training.instance import Instance
 from onehead.aim.training.message_passing import DAMPING, AmpRun, SampleMessages, iterate
 
-__all__ = ["bayes_amp_evolution", "run_bayes_amp"]
-
 Array = NDArray[np.float64]
 
 

@@ -20,8 +20,6 @@ from onehead.aim.training.parametrisation import Parametrisation
 from onehead.errors import InvalidArgument
 from onehead.numerics.jit import njit
 
-__all__ = ["LayerLoss", "check_target_maps", "draw_targets", "layer_moments", "matched", "measure_layer", "value_gram"]
-
 Array = NDArray[np.float64]
 MakeRows = Callable[[], Iterable[Rows]]
 

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from onehead.aim.training.data import Chunk
 from onehead.numerics.jit import njit
 
-__all__ = ["Rows", "centre_logits", "gram_matrix", "map_gradient", "map_logits", "mix", "pair_products"]
-
 Array = NDArray[np.float64]
 
 

@@ -31,8 +31,6 @@ from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 from onehead.numerics.jit import njit
 from onehead.numerics.prox import ROW, newton_prox, scratch
 
-__all__ = ["DAMPING", "AmpRun", "ProximalMessages", "SampleMessages", "check_message_passing", "iterate"]
-
 Array = NDArray[np.float64]
 
 DAMPING = 0.7  # share of the new iterate; without damping the iteration can oscillate at d of about 100

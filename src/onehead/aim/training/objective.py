@@ -21,8 +21,6 @@ from onehead.aim.training.parametrisation import Parametrisation
 from onehead.errors import InvalidArgument
 from onehead.numerics.jit import njit
 
-__all__ = ["Objective", "Output", "OutputLoss", "TrainingLoss"]
-
 Array = NDArray[np.float64]
 Matrix = NDArray[np.bool_]
 Output = Literal["label", "sequence"]

@@ -16,16 +16,6 @@ from onehead.aim.verbs.predict import Prediction
 from onehead.results import Certificate, Result
 from onehead.results.replicates import FINITE_SIZE_BIAS, Agreement, Measured
 
-__all__ = [
-    "QUANTITIES",
-    "Sectors",
-    "TrainedSolution",
-    "TrainingCertificate",
-    "TrainingResult",
-    "TrainingRun",
-    "solution_reached",
-]
-
 Array = NDArray[np.float64]
 
 QUANTITIES = (

@@ -14,16 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.losses import LOSSES, Loss, loss_for_labels
+from onehead.aim.targets.sampling import factor_rows
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.data import (
-    Samples,
-    factor_rows,
-    mean_length,
-    softmax_rows,
-    token_scales,
-    unasked_direction,
-    whitened,
-)
+from onehead.aim.training.data import Samples, mean_length, softmax_rows, token_scales, unasked_direction, whitened
 from onehead.aim.training.instance import Instance
 from onehead.aim.training.layer import LayerLoss, matched, measure_layer, value_gram
 from onehead.aim.training.logits import Rows
@@ -36,8 +29,6 @@ from onehead.aim.training.unasked_row import without_unasked_row
 from onehead.errors import InvalidArgument
 from onehead.numerics.interrupts import record_interrupts
 from onehead.numerics.minimise import Minimum, Stopped, adam, lbfgs, stationarity
-
-__all__ = ["Plan", "train_one"]
 
 Array = NDArray[np.float64]
 

@@ -9,8 +9,6 @@ from onehead.aim.verbs.implicit_derivatives import decay_slope
 from onehead.aim.verbs.predict import Prediction
 from onehead.errors import SolveError
 
-__all__ = ["LOG_DECAY_TOLERANCE", "Bracket", "lowest_bracket", "refine_minimum"]
-
 LOG_DECAY_TOLERANCE = 1e-3  # of log λ at the minimum, where the test error is flat
 REFINE_MAX_SOLVES = 30  # of the secant method inside a bracket
 

@@ -4,8 +4,6 @@ from onehead.aim.theory.order_parameters import INFINITE
 from onehead.aim.verbs.bayes import describe_bayes_gap
 from onehead.aim.verbs.predict import Prediction
 
-__all__ = ["explain_prediction"]
-
 
 def explain_prediction(point: Prediction) -> list[str]:
     """Return what the numbers of a prediction mean for its head, one sentence or more per item."""

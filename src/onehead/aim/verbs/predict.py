@@ -21,8 +21,6 @@ from onehead.errors import OutsideDomain, SolveError
 from onehead.results import Result, wrap_sentences
 from onehead.validation import instance, number, optional
 
-__all__ = ["Direction", "Prediction", "finish_prediction", "hats_of", "overlaps_of", "predict", "predict_one_head"]
-
 # Largest change of log q, log m or log Σ in the Newton step from a neighbouring solution.
 MAX_LOG_STEP_FINE = 0.3  # up to which the solve starts on the fine quadrature rule
 MAX_LOG_STEP = 2.0  # beyond which the step is not used and the solve starts from the neighbour itself

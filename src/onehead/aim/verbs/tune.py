@@ -22,8 +22,6 @@ from onehead.results import Certificate, Result, wrap_sentences
 from onehead.results.bayes_gap import GAP_MEANINGS, gap_to_bayes
 from onehead.validation import number, optional
 
-__all__ = ["Tuned", "bayes_gap_at", "best_decay", "tune"]
-
 LARGEST_DECAY = float(parameters_of(Learner)["weight_decay"].bounds["le"]) / 10.0  # half a decade is added in a search
 SCAN_DECADES = 6  # range of the scan in decades of λ, down from the value at which the map vanishes
 SCAN_POINTS = 10  # of the global search; errors and slopes at these show every minimum between two of them

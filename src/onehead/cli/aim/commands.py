@@ -15,8 +15,6 @@ from onehead.cli.parsing.values import Number, Range
 from onehead.cli.rendering.output import progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
 
-__all__ = ["command"]
-
 HATS = "q_hat, m_hat, sigma_hat"
 SEVERAL_HEADS = {
     "head_error": "squared error of the attention of one head",

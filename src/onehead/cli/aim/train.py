@@ -13,14 +13,13 @@ from onehead.aim.training.settings import Method, Variant
 from onehead.cli.aim.flags import aim_options, alpha_option, alphas_option, read_array
 from onehead.cli.parsing.options import bayes_option, dims_option, seed_option
 from onehead.cli.parsing.values import Number, flag_of, given, type_of
-from onehead.cli.rendering.output import note, progress, spinner
+from onehead.cli.rendering.output import progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
 from onehead.cli.rendering.shared_results import comparison_result, prediction_or_note
+from onehead.cli.rendering.terminal import note
 from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 from onehead.sweep.settings import MessagePassing, Training
-
-__all__ = ["amp", "compare", "train"]
 
 METHOD_FLAGS = ("optimiser", "start", "dtype")
 VARIANT = parameters_of(Variant)

@@ -12,19 +12,6 @@ from onehead.numerics.gaussian import cumulative
 from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
-__all__ = [
-    "ACTIVATIONS",
-    "MAX_SAMPLED_ELEMENTWISE_LENGTH",
-    "MAX_SAMPLED_LENGTH",
-    "best_linear_error",
-    "elementwise_error",
-    "elementwise_snr",
-    "hardmax_error",
-    "linear_error",
-    "sampled_errors",
-    "signal_dominates",
-]
-
 NORMALS_PER_CLASS = 2_000_000  # normal numbers per class, shared by all models that are sampled
 MAX_SAMPLED_LENGTH = 20_000  # tokens; longer sequences have closed forms and limits only
 # Above this length the characteristic function of element-wise attention decays fast enough to be inverted.

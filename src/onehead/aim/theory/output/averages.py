@@ -11,8 +11,6 @@ from onehead.aim.kernels.arguments import Slices
 from onehead.numerics.parallel import thread_map, threads
 from onehead.numerics.replicate_error import error_from_replicates
 
-__all__ = ["Averages", "ProxAverages", "ProxCache", "parts_error", "sum_in_slices"]
-
 Array = NDArray[np.float64]
 
 

@@ -33,8 +33,6 @@ from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.theory.output.averages import ProxAverages, ProxCache, sum_in_slices
 from onehead.errors import NotConverged
 
-__all__ = ["NEARLY_ALIGNED", "OutputChannel"]
-
 Array = NDArray[np.float64]
 
 NEARLY_ALIGNED = 0.02  # share of Q q in Q q - m² below which Stein forms, which divide by it, lose digits

@@ -20,8 +20,6 @@ from onehead.aim.losses import LOSSES, Loss
 from onehead.aim.theory.output.averages import ProxCache, parts_error, sum_in_slices
 from onehead.aim.theory.output.base import OutputChannel
 
-__all__ = ["GaussianOutput"]
-
 Array = NDArray[np.float64]
 
 MAXIMUM_NUMBERS = 2**23  # in an array of the finest rule

@@ -27,8 +27,6 @@ from onehead.aim.theory.output.explicit_directions import DirectionAverages, Exp
 from onehead.aim.theory.output.one_sector import OneSectorOutput, scalar_hats
 from onehead.numerics.jit import njit
 
-__all__ = ["KurtosisOutput"]
-
 Array = NDArray[np.float64]
 
 

@@ -43,17 +43,6 @@ from onehead.aim.theory.output.one_sector import scalar_hats
 from onehead.numerics.gaussian import sobol
 from onehead.numerics.jit import njit
 
-__all__ = [
-    "LeadingOutput",
-    "NodeTable",
-    "Nodes",
-    "TiedLeadingOutput",
-    "by_parts",
-    "corrected_sums",
-    "tabulate",
-    "tied_nodes",
-]
-
 Array = NDArray[np.float64]
 
 # log2 of the points of the finest rule before mirroring, by the largest number of coordinates: a proximal step costs

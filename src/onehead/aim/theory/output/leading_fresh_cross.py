@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from onehead.aim.theory.output.leading_fresh_tied import COARSE_FREQUENCY, FREQUENCY_MARGIN, RowLaw, Sines, sines_of
 from onehead.numerics.jit import njit
 
-__all__ = ["CrossRowLaw", "cross_control_means", "cross_controls"]
-
 Array = NDArray[np.float64]
 
 ROW_VARIANCE = 2.0  # variance of the logit difference of a row, per unit of variance of a logit (U2.1)

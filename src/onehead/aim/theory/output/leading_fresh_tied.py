@@ -20,20 +20,6 @@ from numpy.typing import NDArray
 from onehead.numerics.jit import njit
 from onehead.spectra.law import gauss_legendre
 
-__all__ = [
-    "COARSE_FREQUENCY",
-    "FREQUENCY_MARGIN",
-    "HIGHEST_FREQUENCY",
-    "RowLaw",
-    "Sines",
-    "TiedRowLaw",
-    "control_means",
-    "controls",
-    "cross_entropy",
-    "sines_of",
-    "squared_error",
-]
-
 Array = NDArray[np.float64]
 
 ROW_VARIANCE = 3.0  # variance of the logit difference of a row, per unit of variance of a coordinate (1.4)

@@ -34,8 +34,6 @@ from onehead.numerics.gaussian import sobol
 from onehead.numerics.jit import njit
 from onehead.numerics.prox import PAIR
 
-__all__ = ["DirectionNoiseEvolution", "DirectionNoiseOverlaps", "Eigenvector"]
-
 Array = NDArray[np.float64]
 
 SEED = 2  # of the sampled points, those of `TiedLeadingOutput`, so that differences do not come from the points

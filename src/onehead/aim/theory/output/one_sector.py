@@ -33,8 +33,6 @@ from onehead.aim.theory.output.averages import Averages, ProxCache, parts_error,
 from onehead.aim.theory.output.base import NEARLY_ALIGNED
 from onehead.aim.theory.output.gaussian import GaussianOutput
 
-__all__ = ["OneSectorOutput", "scalar_hats"]
-
 Array = NDArray[np.float64]
 
 MAXIMUM_TOKENS_FOR_DOUBLE_SEARCH = (

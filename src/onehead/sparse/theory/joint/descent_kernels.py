@@ -10,8 +10,6 @@ from numba import float64, int64, types
 from onehead.numerics.jit import njit
 from onehead.sparse.theory.joint.descent_samples import SampleHistory
 
-__all__ = ["attend", "correlations"]
-
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
 _cube = types.Array(float64, 3, "C")

@@ -10,7 +10,7 @@ Edges are where b = 0: -G'(a) = 1/s, outside the support of the target. Between 
 convex and 1/sqrt(F) concave.
 """
 
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,9 +111,9 @@ def _find_edge(start, sign, distance, s, k):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _F_minimum(low, high, k):  # type: ignore[no-untyped-def]
-    """Return the minimum of F between two intervals of the target, by golden section."""
-    golden = 0.5 * (np.sqrt(5.0) - 1.0)
+def _F_minimum(high, k):  # type: ignore[no-untyped-def]
+    """Return the minimum of F between the two intervals of the target, below ``high``, by golden section."""
+    low, golden = 0.0, 0.5 * (np.sqrt(5.0) - 1.0)
     one, other = high - golden * (high - low), low + golden * (high - low)
     at_one, at_other = _F_outside(one, k), _F_outside(other, k)
     for _ in range(MAX_STEPS):
@@ -205,9 +205,10 @@ def _densities(x, support, bulks, s, k):  # type: ignore[no-untyped-def]
     return rho
 
 
-@lru_cache(maxsize=1)
-def _first_half(count: int) -> Array:
+@cache
+def _first_half() -> Array:
     """Return the weights of the first half of a panel, relative to those of a Gauss-Legendre rule over the panel."""
+    count = NODES_PER_PANEL
     x, _ = np.polynomial.legendre.leggauss(count)
     degree = np.arange(count)
     at_zero = np.polynomial.legendre.legvander(np.zeros(1), count)[0]
@@ -232,7 +233,7 @@ class SymmetrisedMarchenkoPastur(SingularValueLaw):
         k, s = self._k, self.s
         low, high = (1.0 - k) ** 2 / k, (1.0 + k) ** 2 / k
         top = float(_find_edge(high, 1.0, np.sqrt(s), s, k))  # F is at most 1/(a - high)²
-        minimum = 0.0 if k >= 1.0 else float(_F_minimum(0.0, low, k))
+        minimum = 0.0 if k >= 1.0 else float(_F_minimum(low, k))
         bulks = [(0.0, top)]
         if low > 0.0 and _F_outside(minimum, k) * s < 1.0:
             bulks = [(float(_find_edge(low, -1.0, low - minimum, s, k)), top)]
@@ -261,7 +262,7 @@ class SymmetrisedMarchenkoPastur(SingularValueLaw):
         """Return Gauss-Legendre nodes in the angle t of a = l + (h - l)(1 - cos t)/2 on every panel."""
         ends = np.clip(np.array(self._bulks[1]), self._inverse(low), self._inverse(high))
         ends = drop_empty_panels(ends)
-        return Nodes(*_panel_nodes(ends, *edge_rule(NODES_PER_PANEL), _first_half(NODES_PER_PANEL), self.s, self._k))
+        return Nodes(*_panel_nodes(ends, *edge_rule(NODES_PER_PANEL), _first_half(), self.s, self._k))
 
     def _inverse(self, x: float) -> float:
         """Return the a with x(a) = x; between bulks the edge above x, and the upper edge for larger x."""

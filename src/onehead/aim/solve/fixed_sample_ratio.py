@@ -71,13 +71,7 @@ class Iterate(NamedTuple):
 
 
 def state_evolution_step(
-    problem: StateEvolution,
-    alpha: float,
-    coordinates: Vector,
-    level: int,
-    *,
-    check_rule: bool = False,
-    cache: ProxCache | None = None,
+    problem: StateEvolution, alpha: float, coordinates: Vector, level: int, *, cache: ProxCache | None = None
 ) -> tuple[Hats, Overlaps]:
     """Apply the equations once at the given coordinates.
 
@@ -89,7 +83,7 @@ def state_evolution_step(
     overlaps = problem.zero.at(coordinates)
     if overlaps.sectors[0, 0] == 0.0:
         raise OutsideDomain("the iteration reached the zero map.")
-    return problem.step(overlaps, alpha, level=level, check_rule=check_rule, cache=cache)
+    return problem.step(overlaps, alpha, level=level, cache=cache)
 
 
 def solve_at_alpha(

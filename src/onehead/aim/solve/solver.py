@@ -299,11 +299,11 @@ def _solve_coarsely(
         return found.coordinates, found.secants, found.evaluations
     if can_continue_in_decay(problem):
         with suppress(SolveError):
-            return continue_in_decay(problem, alpha, 0), (), 0
+            return continue_in_decay(problem, alpha), (), 0
     try:
         if not can_fix_sigma(problem):
             raise NotConverged("no start led to a solution.")
-        return continue_in_sigma(problem, alpha, 0), (), 0
+        return continue_in_sigma(problem, alpha), (), 0
     except SolveError as failure:
         raise no_solution_error(problem, alpha, failure) from failure
 

@@ -106,12 +106,6 @@ class Posterior:
         return float(min(self.per_ratio * self.ratio(s) * s * moved, self.power)) + 1e-13 * self.power
 
 
-def bayes_overlap(problem: StateEvolution, alpha: float) -> float:
-    """Return q of the posterior mean, in reduced units: the largest m²/q of any map estimated from the data (A.4)."""
-    posterior = Posterior(problem)
-    return posterior.power - posterior.left(posterior.blur(alpha))
-
-
 def denoised(law: Law, s: float, x: Array) -> Array:
     """Return f(x) = x - 2 s h(x), the optimal estimate of the target's eigenvalues from those of S* + sqrt(s) GOE
     (A.5).

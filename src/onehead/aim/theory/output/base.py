@@ -201,11 +201,11 @@ class OutputChannel(ABC):
     def at_origin_error(self, level: int) -> tuple[float, float]:
         """Quadrature errors of the means of qhat and mhat at S = 0."""
 
-    def hats(self, *state: float, level: int, check_rule: bool = False, cache: ProxCache | None = None) -> Hats:
+    def hats(self, *state: float, level: int, cache: ProxCache | None = None) -> Hats:
         """Return the hats per unit of α at a state (2.2), in the more accurate of the two forms."""
         sigmas = self.geometry.sectors
         derivative = self.use_derivatives(*state[:-sigmas])
-        averages = self.averages(*state, level=level, check_rule=check_rule, detail=int(derivative), cache=cache)
+        averages = self.averages(*state, level=level, detail=int(derivative), cache=cache)
         return self.hats_of(averages, *state, derivative=derivative)
 
     def use_derivatives(self, *values: float) -> bool:

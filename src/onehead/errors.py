@@ -6,6 +6,22 @@ from typing import Any
 
 from onehead.sanitize import Unquoted, did_you_mean, quoted, visible
 
+__all__ = [
+    "ApproximationWarning",
+    "Diverged",
+    "InvalidArgument",
+    "MissingExtra",
+    "NonFinite",
+    "NotConverged",
+    "NotWritten",
+    "OneheadError",
+    "OutsideDomain",
+    "SolveError",
+    "TooLarge",
+    "Unchangeable",
+    "WrongCall",
+]
+
 
 class ApproximationWarning(UserWarning):
     """A result is approximate, or less accurate than asked for; its certificate has the same sentence."""

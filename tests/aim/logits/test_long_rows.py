@@ -13,7 +13,7 @@ from onehead.aim.logits.long_rows import hard_label_limit, soft_label_limit
 from onehead.aim.logits.quadrature import logit_rule
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared, loss_for_labels
-from onehead.aim.theory.output.averages import parts_error, sum_in_slices
+from onehead.aim.theory.output.averages import Request, parts_error, sum_in_slices
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 from onehead.errors import InvalidArgument, NotConverged
 
@@ -27,7 +27,7 @@ def channel(loss, tokens, mask="none"):
 
 def per_row(output, *state):
     """Every average per row, and its error."""
-    found = output._sum_parts(output._sums(state, 3, False, 2, False, None)) / output.geometry.tokens
+    found = output._sum_parts(output._sums(state, Request(3, detail=2))) / output.geometry.tokens
     return found.mean(axis=0), np.array([parts_error(column) for column in found.T])
 
 
@@ -277,7 +277,7 @@ def test_a_tied_head_by_woodbury_is_one_by_matrices(woodbury, dense, tokens, sig
     found = []
     for loss in (woodbury, dense):
         output = OneSectorOutput(loss=loss, geometry=tied_geometry(tokens), label_power=1.75)
-        parts = output._sum_parts(output._sums((1.0, 1.1, sigma), 3, False, 2, False, None))
+        parts = output._sum_parts(output._sums((1.0, 1.1, sigma), Request(3, detail=2)))
         found.append((parts.mean(axis=0), np.array([parts_error(column) for column in parts.T])))
     (one, its), (other, others) = found
     assert np.all(np.abs(one - other)[:7] < 4.5 * (its + others)[:7])
@@ -292,7 +292,7 @@ def test_rows_that_attend_to_the_logit_they_share_are_solved(tokens, power, sigm
     found = []
     for loss in (Squared(), DenseSquared()):
         output = OneSectorOutput(loss=loss, geometry=tied_geometry(tokens), label_power=power)
-        parts = output._sum_parts(output._sums((0.02 * power, 0.1 * power, sigma), 1, False, 1, False, None))
+        parts = output._sum_parts(output._sums((0.02 * power, 0.1 * power, sigma), Request(1, detail=1)))
         found.append((parts.mean(axis=0), np.array([parts_error(column) for column in parts.T])))
     (one, its), (other, others) = found
     assert np.all(np.abs(one - other)[[0, 1, 2, 3, 5, 6]] < 4.5 * (its + others)[[0, 1, 2, 3, 5, 6]])

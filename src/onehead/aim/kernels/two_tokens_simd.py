@@ -214,7 +214,7 @@ def _add(w, metric, step, detail, sums):  # type: ignore[no-untyped-def]
         sums[5] += weight * share * (h1 * answer0 + h0 * answer1)
 
 
-def _lanes_loop(add: Any) -> Any:
+def _side_by_side_loop(add: Any) -> Any:
     """Make the loop over nodes, ``add`` of which takes (work space, metric, step, detail, sums)."""
 
     @njit(cache=False)  # compiled into the functions that call it, and cached with them
@@ -260,7 +260,7 @@ def _lanes_loop(add: Any) -> Any:
     return loop
 
 
-_scalar_loop = _lanes_loop(_add)
+_scalar_loop = _side_by_side_loop(_add)
 
 
 @njit(types.void(BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
@@ -299,7 +299,7 @@ def _add_matrices(w, metric, step, detail, sums):  # type: ignore[no-untyped-def
     sums[18] = sums[17]
 
 
-_matrix_loop = _lanes_loop(_add_matrices)
+_matrix_loop = _side_by_side_loop(_add_matrices)
 
 
 @njit(types.void(BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))

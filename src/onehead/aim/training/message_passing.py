@@ -227,24 +227,33 @@ class AmpRun(NamedTuple):
     status: str
 
 
+class Schedule(NamedTuple):
+    """Iterations of message passing: their largest number, the share of the new S, Σ and messages in each step after
+    the first, the relative change of S in a step at which they end, and a function that may end them.
+    """
+
+    max_iterations: int
+    damping: float = DAMPING
+    tolerance: float = 0.0
+    stop: Callable[[], bool] = lambda: False
+
+
 def iterate(
     messages: SampleMessages,
     denoise: Callable[[Array, float], tuple[Array, float]],
     target: Array,
     start: tuple[Array, float],
+    schedule: Schedule,
     *,
-    max_iterations: int,
     label_power: float,
-    damping: float = DAMPING,
-    tolerance: float = 0.0,
-    stop: Callable[[], bool] = lambda: False,
 ) -> AmpRun:
-    """Iterate from a map and its Σ until S changes by less than ``tolerance`` (relative) in a step, in reduced units
-    and, where queries have a mean, in coordinates of second moment one.
+    """Iterate from a map and its Σ, in reduced units and, where queries have a mean, in coordinates of second moment
+    one.
 
-    ``denoise`` is the input half: it returns S and Σ from R and Σhat. ``damping`` is the share of the new S, Σ and
-    messages in each step after the first. The iteration counts as diverged when q is far above ``label_power``.
+    ``denoise`` is the input half: it returns S and Σ from R and Σhat. The iteration counts as diverged when q is far
+    above ``label_power``.
     """
+    max_iterations, damping, tolerance, stop = schedule
     (S, sigma), sigma_hat, row = start, np.nan, messages.unasked_row
     d, unit, symmetric = messages.samples.dim, messages.geometry.unit, messages.task.tied
     alpha = messages.samples.count / d**2

@@ -310,15 +310,10 @@ def _refine_over_map(plan: Plan, objective: Objective, found: Minimum) -> tuple[
 def _minimise_by_amp(plan: Plan, instance: Instance) -> tuple[Parametrisation, Array, TrainingCertificate]:
     """Minimise by message passing; the certificate has the gradient of the objective at the factors of the map."""
     from onehead.aim.training.amp import run_amp
+    from onehead.aim.training.message_passing import Schedule
 
-    run = run_amp(
-        plan.task,
-        plan.learner,
-        instance,
-        tolerance=plan.method.tolerance,
-        max_iterations=plan.method.max_iterations,
-        stop=plan.stop.is_set,
-    )
+    schedule = Schedule(plan.method.max_iterations, tolerance=plan.method.tolerance, stop=plan.stop.is_set)
+    run = run_amp(plan.task, plan.learner, instance, schedule)
     weights, theta = plan.weights.of_map(run.map)
     objective = _objective(plan, instance.train, weights)
     value, gradient = objective(theta)

@@ -210,9 +210,7 @@ def keep_scalars(sums, metric, mass, modes):  # type: ignore[no-untyped-def]
 _scalar_loop = dense_loop(_add_scalars, _add_traces, keep_scalars)
 
 
-@njit(
-    types.void(ROW, RESPONSE, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy"
-)
+@njit(types.void(ROW, RESPONSE, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
 def prox_sums(row, response, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """Weighted sums of `onehead.aim.theory.output.averages.Averages` over slices of nodes; entry 8 is the largest
     gradient entry.

@@ -32,7 +32,7 @@ def _add_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-untype
     """Add a proximal point to the matrices of e with itself, the label, the learner, and the score of a hard label."""
     target, v, _, e, score = point
     _add_numbers(sums, weight, numbers)
-    n = e.shape[0]
+    n = len(e)  # of two coordinates all are pairs of numbers
     matrices = sums[4:].reshape((5, n, n))
     for i in range(n):
         for j in range(n):
@@ -70,27 +70,10 @@ def multiply_by_metric(sums, metric, mass, modes):  # type: ignore[no-untyped-de
 _matrix_loop = dense_loop(_add_matrices, _add_inverse, multiply_by_metric)
 
 
-@njit(
-    types.void(ROW, RESPONSE, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy"
-)
+@njit(types.void(ROW, RESPONSE, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
 def matrix_sums(row, response, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """Averages of matrices over slices of nodes, for rows that share logits; the metric is C(Sigma)^-1."""
     _matrix_loop(row, response, block_arrays, nodes, scaling, modes, slices, out)
-
-
-@njit
-def _add_pair_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
-    """`_add_matrices` for two coordinates."""
-    target, v, _, e, score = point
-    _add_numbers(sums, weight, numbers)
-    matrices = sums[4:].reshape((5, 2, 2))
-    for i in range(2):
-        for j in range(2):
-            matrices[0, i, j] += weight * e[i] * e[j]
-            matrices[1, i, j] += weight * e[i] * target[j]
-            matrices[2, i, j] += weight * e[i] * v[j]
-            if hard:
-                matrices[4, i, j] += weight * e[i] * score[j]
 
 
 @njit
@@ -107,7 +90,7 @@ def _add_pair_inverse(sums, weight, hessian, response, over_step, modes):  # typ
                 matrices[4, i, j] += inverse[i][j] * response[j]
 
 
-_pair_matrix_loop = pair_loop(_add_pair_matrices, _add_pair_inverse, multiply_by_metric)
+_pair_matrix_loop = pair_loop(_add_matrices, _add_pair_inverse, multiply_by_metric)
 
 
 @njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))

@@ -135,11 +135,11 @@ def curve(
     return CommandResult.of_points(
         found,
         (*errors, "rank", "q", "m", "sigma", "residual", "status"),
-        draw=lambda: plot.learning_curve(found, thresholds=_thresholds(task, learner)),
+        draw=lambda: plot.learning_curve(found, thresholds=thresholds_to_mark(task, learner)),
     )
 
 
-def _thresholds(task: Task, learner: Learner) -> "aim.Thresholds | None":
+def thresholds_to_mark(task: Task, learner: Learner) -> "aim.Thresholds | None":
     """Thresholds to mark in a picture; None for several heads, where they are not known."""
     if task.heads > 1 or learner.values == "learnt":
         return None

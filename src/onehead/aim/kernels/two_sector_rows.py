@@ -66,7 +66,7 @@ class _Workspace(NamedTuple):
     worst: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _workspace(n):  # type: ignore[no-untyped-def]
     """Allocate the work space for rows of n columns."""
     p, row = np.zeros((2 * n, LANES)), (n, LANES)
@@ -78,7 +78,7 @@ def _workspace(n):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _evaluate(problem, h, work):  # type: ignore[no-untyped-def]
     """Fill ``new`` with the objective at ``h``, and the gradient, p, w, s and t."""
     kind, place, held, v, y = problem
@@ -116,7 +116,7 @@ def _evaluate(problem, h, work):  # type: ignore[no-untyped-def]
             gradient[i, k] += pull
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _factor(problem, work):  # type: ignore[no-untyped-def]
     """Fill 1/D and the matrix between p and w of the inverse Hessian with every node's ``hold``, and whether the
     Hessian is positive definite.
@@ -153,7 +153,7 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
         definite[k] = definite[k] if determinant > 1e-12 else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _solve(p, w, D, sums, r, x):  # type: ignore[no-untyped-def]
     """x = Hessian^-1 r."""
     for k in range(LANES):
@@ -171,7 +171,7 @@ def _solve(p, w, D, sums, r, x):  # type: ignore[no-untyped-def]
             x[i, k] -= (p[i, k] * sums[2, k] + w[i, k] * sums[3, k]) * D[i, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _fill_steps(problem, h, work):  # type: ignore[no-untyped-def]
     """Fill the steps of all nodes that do not wait for a shorter one, the slopes along them and their sizes."""
     gradient, move, step, D, p, w, sums, hold, regular, definite, waits, slope, size = (
@@ -214,7 +214,7 @@ def _fill_steps(problem, h, work):  # type: ignore[no-untyped-def]
 _minimise = newton_side_by_side(_evaluate, _fill_steps)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _search(problem, h, branch, work, other, lower):  # type: ignore[no-untyped-def]
     """Fill ``lower`` with one where the minimum reached from the learner's logits is lower than the one at ``h``; if
     ``branch`` is global, move there.
@@ -233,7 +233,7 @@ def _search(problem, h, branch, work, other, lower):  # type: ignore[no-untyped-
     _minimise(problem, h, work)  # minima already: this refills the work space
 
 
-@njit(types.void(int64, MATRIX, float64, NODES, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(int64, MATRIX, float64, NODES, MODES, SLICES, MATRIX))
 def two_sector_row_sums(kind, powers, Q, nodes, modes, slices, out):  # type: ignore[no-untyped-def]
     """Sums over nodes, mirror images in turn; ``powers`` are q, m and Sigma of the other logits and of the own one.
 

@@ -17,8 +17,6 @@ from onehead.aim.verbs.predict import Prediction, finish_prediction, overlaps_of
 from onehead.errors import InvalidArgument
 from onehead.fields import Parameter, parameters_of
 
-__all__ = ["SENSITIVITY_PARAMETERS", "sensitivity", "sensitivity_parameters"]
-
 DECLARED = {**parameters_of(Ratio), **PARAMETERS}
 SENSITIVITY_PARAMETERS = (
     "alpha", "weight_decay", "noise", "beta", "beta0", "kappa0", "gamma", "width", "kurtosis", "unasked", "fluctuation",

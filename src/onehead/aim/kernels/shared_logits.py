@@ -46,8 +46,6 @@ from onehead.aim.kernels.woodbury import MOST_STARTS
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import is_lower
 
-__all__ = ["shared_logit_sums"]
-
 
 @njit
 def _draw_labels(chances, tokens, normals, node, stop, place, y):  # type: ignore[no-untyped-def]

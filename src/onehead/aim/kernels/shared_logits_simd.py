@@ -15,18 +15,6 @@ from onehead.aim.kernels.simd import LANES, log_normalisations, newton_side_by_s
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import LONGEST
 
-__all__ = [
-    "Problem",
-    "Workspace",
-    "add_directions",
-    "evaluate",
-    "factor_at_minimum",
-    "invert",
-    "minimise",
-    "row_vector",
-    "workspace",
-]
-
 SMALLEST_PIVOT = 1e-13  # below which a pivot is rounding
 
 

@@ -25,8 +25,6 @@ from onehead.aim.kernels.simd import LANES, log_normalisations, newton_side_by_s
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import LONGEST, is_lower
 
-__all__ = ["two_sector_row_sums"]
-
 
 class _Problem(NamedTuple):
     """Code of the loss, number of the logit of a column, 1/Sigma of every logit, the learner's logits, labels."""

@@ -33,8 +33,6 @@ from onehead.aim.kernels.woodbury import MOST_STARTS, decompose, inverse_of, new
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import largest_entry
 
-__all__ = ["two_sector_shared_logit_sums"]
-
 
 @njit
 def _factor(problem, more, work):  # type: ignore[no-untyped-def]

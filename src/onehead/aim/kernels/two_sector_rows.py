@@ -231,7 +231,7 @@ def _search(problem, h, branch, work, other, lower):  # type: ignore[no-untyped-
     _minimise(problem, h, work)  # minima already: this refills the work space
 
 
-@njit(types.void(int64, MATRIX, float64, NODES, MODES, SLICES, MATRIX))
+@njit(types.void(int64, MATRIX, float64, NODES, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
 def two_sector_row_sums(kind, powers, Q, nodes, modes, slices, out):  # type: ignore[no-untyped-def]
     """Sums over nodes, mirror images in turn; ``powers`` are q, m and Sigma of the other logits and of the own one.
 

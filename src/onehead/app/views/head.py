@@ -237,7 +237,8 @@ ABOUT = (
 )
 FORMULA = r"\mathrm{attention}=\mathrm{softmax}\big(\beta\,x^\top \role{theory}{S}\,x/\sqrt d\big),\qquad "
 NOISY = r"\role{target}{S^\star}+\role{third}{\sqrt s\,G}"
-SHRUNK = rf"\role{{theory}}{{S}}=\role{{theory}}{{c}}\,\big({NOISY}-\role{{second}}{{\epsilon}}\big)_+"
+# braces: no line break within this equation
+SHRUNK = rf"{{\role{{theory}}{{S}}=\role{{theory}}{{c}}\,\big({NOISY}-\role{{second}}{{\epsilon}}\big)_+}}"
 VIEW = View(
     name="head",
     title="The head",

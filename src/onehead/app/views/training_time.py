@@ -163,7 +163,7 @@ VIEW = View(
     title="Training time",
     about=ABOUT,
     formula=r"\dot\sigma_i=2\sigma_i\,\big(\hat m x_i-\lambda-\hat\Sigma\sigma_i\big),\qquad "
-    r"x\sim\rho^\star_\pm\boxplus\text{semicircle}(s)",
+    r"{x\sim\rho^\star_\pm\boxplus\text{semicircle}(s)}",
     problems=(MarchenkoPastur, Task, Learner, TrainingTime),
     own=("alpha",),
     panels={"": Panel(draft, report, picture, code)},

@@ -9,7 +9,7 @@ messages have four lines.
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -188,9 +188,10 @@ def integer(least: int) -> Check:
     return check
 
 
-def number(*, above: float) -> Check:
-    """Check for a finite number above a bound."""
-    return _require(f"a number > {above:g}", lambda value: _is_number(value) and bool(value > above))
+def number(*, above: float, most: float = inf) -> Check:
+    """Check for a finite number above a bound, and not above ``most``."""
+    limit = f" and <= {most:g}" if most < inf else ""
+    return _require(f"a number > {above:g}{limit}", lambda value: _is_number(value) and bool(above < value <= most))
 
 
 def _items(name: str, values: Any, allowed: str, single: bool) -> list[Any]:

@@ -199,9 +199,11 @@ def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: i
     if mode == "joint" and model != "attention":
         raise InvalidArgument("model", model, "attention when query and readout are trained jointly")
     if protocol.reuse and (mode != "tokens" or model != "attention" or protocol.cos_query is not None):
-        raise InvalidArgument("reuse", True, "False unless attention finds its query from stored tokens (mode tokens)")
+        raise InvalidArgument(
+            "reuse", True, "left out unless attention finds its query from stored tokens (mode tokens)"
+        )
     if mode == "joint" and protocol.cos_query is not None:
-        raise InvalidArgument("cos_query", protocol.cos_query, "None when the query is trained jointly")
+        raise InvalidArgument("cos_query", protocol.cos_query, "left out when the query is trained jointly")
     check_test_length(task, model, test_length)
 
 

@@ -234,7 +234,7 @@ def check_plan(protocol: Protocol, plan: Plan) -> Plan:
     if table.ndim != 2 or table.shape[1] != 3 or not np.isfinite(table).all() or table[:, 1:].min() < 0.0:
         raise InvalidArgument("schedule", plan.schedule, allowed)
     if plan.batch == "one-pass":
-        raise InvalidArgument("schedule", plan.schedule, "None for one-pass SGD, whose rates are constant")
+        raise InvalidArgument("schedule", plan.schedule, "left out for one-pass SGD, whose rates are constant")
     return plan._replace(schedule=[(q, w, b) for q, w, b in table.tolist()])
 
 

@@ -92,9 +92,11 @@ def predict_reused(
 def _check(task: Task, protocol: Protocol, model: str) -> None:
     """Refuse what the theory of reused data does not cover."""
     if model != "attention":
-        raise InvalidArgument("reuse", True, f"False for the {model} model, which has a single stage on all samples")
+        raise InvalidArgument("reuse", True, f"left out for the {model} model, which has a single stage on all samples")
     if protocol.cos_query is not None:
-        raise InvalidArgument("cos_query", protocol.cos_query, "None with reuse, where the same samples find the query")
+        raise InvalidArgument(
+            "cos_query", protocol.cos_query, "left out with reuse, where the same samples find the query"
+        )
     if protocol.ridge == 0.0:
         raise InvalidArgument("ridge", protocol.ridge, "a number > 0 with reuse")
     if not 2 <= task.length <= MAX_LENGTH:

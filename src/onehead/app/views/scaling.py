@@ -300,7 +300,7 @@ _phase_code = code_snippets(
     "phase-diagram",
 )
 ABOUT = "A target whose %s decay as a power law: how fast the error falls, and which parts it has."
-POWER = r"%s_i(S^\star)\propto i^{-\gamma},\quad i=1..d,\qquad {E-E_\infty\sim n^{\text{exponent}}}"
+POWER = r"%s_i(S^\star)\propto i^{-\gamma},\quad i=1..d,\qquad\allowbreak {E-E_\infty\sim n^{\text{exponent}}}"
 VIEW = View(
     name="scaling",
     title="Scaling laws",

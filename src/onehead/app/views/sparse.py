@@ -378,7 +378,7 @@ VIEW = View(
     name="sparse",
     title="Sparse tokens",
     about="A weak signal in a few random tokens: when does attention beat a linear classifier?",
-    formula=r"X=\theta\,v\,\xi^\top+Z,\quad |v|_0=R\ \text{of}\ L,\qquad "
+    formula=r"X=\theta\,v\,\xi^\top+Z,\quad\allowbreak {|v|_0=R\ \text{of}\ L},\qquad\allowbreak "
     r"{f(X)=\big\langle w,\ X^\top\mathrm{softmax}(\beta X q)\big\rangle+b}",
     problems=(Task, Protocol),
     own=("sparse_panel", "descent_step"),

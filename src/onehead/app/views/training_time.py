@@ -162,7 +162,7 @@ VIEW = View(
     name="time",
     title="Training time",
     about=ABOUT,
-    formula=r"\dot\sigma_i=2\sigma_i\,\big(\hat m x_i-\lambda-\hat\Sigma\sigma_i\big),\qquad "
+    formula=r"\dot\sigma_i=2\sigma_i\,\big(\hat m x_i-\lambda-\hat\Sigma\sigma_i\big),\qquad\allowbreak "
     r"{x\sim\rho^\star_\pm\boxplus\text{semicircle}(s)}",
     problems=(MarchenkoPastur, Task, Learner, TrainingTime),
     own=("alpha",),

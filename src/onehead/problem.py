@@ -15,8 +15,6 @@ from onehead.fields import Parameter, parameter, parameters_of
 from onehead.sanitize import Unquoted
 from onehead.validation import describe_class
 
-__all__ = ["Accuracy", "Problem"]
-
 MAX_INTEGER = 10**18 - 1
 NUMERIC = ("number", "integer", "numbers")
 REPR_LENGTH = 8  # longest list that repr() writes out

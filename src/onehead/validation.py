@@ -18,24 +18,6 @@ from onehead.approximation import public_call
 from onehead.errors import InvalidArgument, OneheadError, OutsideDomain, TooLarge, WrongCall
 from onehead.sanitize import Unquoted, did_you_mean
 
-__all__ = [
-    "Check",
-    "Seed",
-    "array_like",
-    "checked",
-    "describe_class",
-    "generator",
-    "instance",
-    "integer",
-    "integers",
-    "number",
-    "numbers",
-    "one_of",
-    "optional",
-    "seed_number",
-    "valid_seed",
-]
-
 TOO_EXTREME = "the values are too extreme for double precision; bring them closer to 1."
 MAX_INTEGER = 2**63 - 1
 SUBMODULES = ("aim", "sparse", "weights", "sweep")

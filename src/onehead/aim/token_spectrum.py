@@ -13,18 +13,6 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 
-__all__ = [
-    "ISOTROPIC",
-    "MAX_VALUES",
-    "check_spectrum",
-    "effective_share",
-    "eigenvalues",
-    "rounded_spectrum",
-    "spectrum_dimension",
-    "spectrum_levels",
-    "subspace_share",
-]
-
 Array = NDArray[np.float64]
 
 ISOTROPIC = "isotropic"

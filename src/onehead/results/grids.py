@@ -15,8 +15,6 @@ from onehead.numerics.progress import Progress
 from onehead.results import FAILED, INTERRUPTED, Grid, Result
 from onehead.validation import numbers
 
-__all__ = ["Axis", "Map", "MapCell", "axis_values", "check_axes", "check_axis", "describe_setting", "solve_grid"]
-
 Array = NDArray[np.float64]
 Axis = tuple[str, Sequence[float]]
 

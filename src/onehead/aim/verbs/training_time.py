@@ -15,15 +15,6 @@ from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
 from onehead.validation import checked, instance, number
 
-__all__ = [
-    "FiniteTimeSpectrum",
-    "Relaxation",
-    "check_minimum",
-    "check_relaxation",
-    "relaxation_of",
-    "training_time",
-]
-
 Array = NDArray[np.float64]
 
 MAX_START = 1e6  # singular value at the start

@@ -16,8 +16,6 @@ from onehead.cli.rendering.output import progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
 from onehead.fields import parameters_of
 
-__all__ = ["command"]
-
 HATS = "q_hat, m_hat, sigma_hat"
 SEVERAL_HEADS = {
     "head_error": "squared error of the attention of one head",
@@ -92,11 +90,10 @@ def predict(
 
 
 def _sensitivity(point: "aim.Prediction") -> dict[str, dict[str, float]]:
-    """Derivatives by each continuous parameter that is not zero."""
-    from onehead.aim.verbs.sensitivity import SENSITIVITY_PARAMETERS
+    """Derivatives by each continuous parameter."""
+    from onehead.aim.verbs.sensitivity import sensitivity_parameters
 
-    values = {**vars(point.task), **vars(point.learner), "alpha": point.alpha, "weight_decay": point.learner.decay}
-    return {name: point.sensitivity(name) for name in SENSITIVITY_PARAMETERS if values[name]}
+    return {name: point.sensitivity(name) for name in sensitivity_parameters(point)}
 
 
 def _unasked_outlier(law: "aim.Spectrum") -> str:
@@ -138,11 +135,11 @@ def curve(
     return CommandResult.of_points(
         found,
         (*errors, "rank", "q", "m", "sigma", "residual", "status"),
-        draw=lambda: plot.learning_curve(found, thresholds=_thresholds(task, learner)),
+        draw=lambda: plot.learning_curve(found, thresholds=thresholds_to_mark(task, learner)),
     )
 
 
-def _thresholds(task: Task, learner: Learner) -> "aim.Thresholds | None":
+def thresholds_to_mark(task: Task, learner: Learner) -> "aim.Thresholds | None":
     """Thresholds to mark in a picture; None for several heads, where they are not known."""
     if task.heads > 1 or learner.values == "learnt":
         return None

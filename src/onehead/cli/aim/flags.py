@@ -27,19 +27,6 @@ from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 from onehead.problem import Accuracy
 
-__all__ = [
-    "SAMPLE_COUNTS",
-    "accuracy_option",
-    "aim_options",
-    "alpha_option",
-    "alphas_option",
-    "any_alpha_option",
-    "read_array",
-    "read_eigenvalues",
-    "read_mask",
-    "tuned_option",
-]
-
 ALPHA, ACCURACY = parameters_of(Ratio)["alpha"], parameters_of(Accuracy)["accuracy"]
 MAX_ATOMS_BYTES = 2_000_000  # a hundred bytes for each of at most 20,000 eigenvalues
 MAX_ARRAY_BYTES = 4_000_000_000  # size of an array of tokens, which is kept in memory

@@ -14,8 +14,6 @@ from onehead.errors import InvalidArgument
 from onehead.sanitize import did_you_mean, quoted
 from onehead.sweep.axes import axis_values
 
-__all__ = ["CheckedType", "Choice", "Number", "Range", "flag_of", "given", "named_as_flags", "type_of"]
-
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
 else:

@@ -45,8 +45,6 @@ from onehead.sparse.training.samplers import (
 from onehead.sparse.verbs.predict import Prediction
 from onehead.validation import Seed, checked, integer, optional, seed_number, valid_seed
 
-__all__ = ["QUANTITIES", "Mode", "TrainingResult", "Trial", "sample_count", "separable_share", "train"]
-
 MODES: tuple[Mode, ...] = ("reduced", "tokens", "joint")
 
 TEST_LOG2_POINTS = 13  # log2 of the points per class for the test error of the reduced mode

@@ -20,8 +20,6 @@ from onehead.sparse.solve.descent import (
 from onehead.sparse.task import PROBLEM, Answer, Batch, Protocol, Task
 from onehead.validation import checked, integer, number, one_of, optional
 
-__all__ = ["BATCHES", "MAX_STEPS", "Descent", "DescentStep", "check_plan", "descend", "progress_steps"]
-
 BATCHES: tuple[Batch, ...] = ("same", "fresh", "one-pass")
 FRESH_ONLY = "left out unless batch is fresh: other batches are a share of the given samples"
 MAX_STEPS = 200  # the time of a solve grows with the cube of the steps

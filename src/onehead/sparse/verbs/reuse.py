@@ -15,8 +15,6 @@ from onehead.sparse.theory.joint.attention_forces import check_smooth
 from onehead.sparse.theory.joint.reused_data import ReusedData
 from onehead.sparse.verbs.predict import Prediction
 
-__all__ = ["predict_reused"]
-
 REPLICATES = 8  # independent point sets, each with a solution of its own
 LOG2_POINTS = 9  # log2 of the points per class of each
 MAX_LOG2_POINTS = 13

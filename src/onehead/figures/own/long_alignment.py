@@ -49,7 +49,7 @@ def draw(source: DataSource) -> Drawing:
             axes.plot(ratios, values, color=look.line, ls=look.dash, lw=1.8, label=label)
         if k == 0:
             limit = [one.cos_query for one in found]
-            panel_list[0].plot(ratios, limit, color="#444444", ls=":", lw=1.6, zorder=3, label="L fixed, d → ∞")
+            panel_list[0].plot(ratios, limit, color=look.line, ls=":", lw=1.6, zorder=3, label="L fixed, d → ∞")
         for row in rows_with(runs, eta_b=eta_b):
             at, error = row["length"] / dim, row["cos_query_std"] / np.sqrt(trials)
             first = row is rows_with(runs, eta_b=eta_b)[0]

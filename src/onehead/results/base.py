@@ -25,8 +25,6 @@ from onehead.results.formatting import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FAILED", "INTERRUPTED", "Certificate", "Kind", "OneLineRepr", "Result", "plain"]
-
 INTERRUPTED = "interrupted before it was solved."
 FAILED = "failed"  # first word of the status of a point that could not be solved
 REPR_NUMBERS = 4  # numbers in the repr of a result that names none
@@ -190,7 +188,9 @@ class Result(OneLineRepr):
             """Return the error of a number, such as ``test_error_err``."""
             if name.endswith(("_std", "_err")) and name in (errors := self._error_attributes()):
                 return errors[name]
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            # `to_dict` shows the fields of the certificate beside those of the result
+            place = f"; it is .certificate.{name}" if hasattr(self._certificate, name) else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{place}")
 
     def _numbers(self) -> dict[str, float]:
         """Numbers of the result itself, without those of the problem and the certificate."""

@@ -30,9 +30,8 @@ from onehead.app.views.base import (
 from onehead.app.views.bayes_line import NO_BEST_LINE, best_line
 from onehead.app.views.code_snippets import code_snippets
 from onehead.errors import OneheadError
+from onehead.sparse.solve.descent import STEP_QUANTITIES
 from onehead.sparse.task import Protocol, Task
-
-__all__ = ["DESCENT", "PROTOCOLS"]
 
 MIN_STEPS = 15  # steps that are drawn, or more if the marked one lies beyond
 DRAFT_SECONDS = 0.12
@@ -81,7 +80,7 @@ def _descent_draft(state: State) -> Picture:
         found = _draft_descent(state.sparse_task, state.protocol, MIN_STEPS)
     except OneheadError as error:
         return refusal_picture(explain(error))
-    names = draft.DESCENT_QUANTITIES
+    names = STEP_QUANTITIES
     rows = [
         {"step": k + 1} | dict(zip(names, row.tolist(), strict=True)) for k, row in enumerate(np.asarray(found.means))
     ]
@@ -116,9 +115,11 @@ def _draw_steps(state: State, rows: list[dict[str, Any]], best: float | None, st
     x = [float(row["step"]) for row in rows]
     errors, train = ([row[name] for row in rows] for name in ("test_error", "train_error"))
     low = min([e for e in errors if e > 0.0] + ([best] if best else []))
+    # a training error that vanishes ends two decades below the others
+    shown = [e if e > 0.01 * low else np.nan for e in train]
     data = [
         line(x, errors, "test error", dots=True),
-        line(x, [e if e > 0.2 * low else np.nan for e in train], "training error", colour="@second", dash="dash"),
+        line(x, shown, "training error", colour="@second", dash="dash"),
     ]
     if best is not None:
         data.append(best_line([x[0], x[-1]], [best, best]))
@@ -129,7 +130,7 @@ def _draw_steps(state: State, rows: list[dict[str, Any]], best: float | None, st
     ]
     # the query is zero until the second step
     lowest = min([0.5] + [row[name] - 0.05 for row in rows[1:] for name in ("cos_query", "cos_readout")])
-    span = [float(np.log10(0.4 * low)), float(np.log10(1.3 * max(errors)))]
+    span = [float(np.log10(0.7 * np.nanmin([low, *shown]))), float(np.log10(1.3 * max(errors)))]
     chart = figure(
         data,
         x="steps of joint descent",
@@ -226,7 +227,7 @@ def _protocols_draft(state: State) -> Picture:
     try:
         split = draft.errors(task, [_staged(state)], "attention", patience=DRAFT_SECONDS)[0]
         steps = _draft_descent(task, _together(state), MIN_STEPS).means
-        early = float(np.min(steps[:, draft.DESCENT_QUANTITIES.index("test_error")]))
+        early = float(np.min(steps[:, STEP_QUANTITIES.index("test_error")]))
     except (OneheadError, ValueError):
         return solving_placeholder()
     found = [Way(SPLIT, split), Way(EARLY, early)]

@@ -27,8 +27,6 @@ from onehead.app.views.base import (
 from onehead.app.views.bayes_line import best_error, best_numbers, missing_line_note, why_unknown
 from onehead.app.views.code_snippets import code_snippets
 
-__all__ = ["VIEW"]
-
 LINE_DRAFT_SIZE, CELL_DRAFT_SIZE, EXACT_SIZE = (6, 4), (5, 3), (11, 7)  # columns and rows of the grid
 DRAFT_SECONDS = 0.06  # CPU time for one line of a draft, or for one cell of a draft that is computed cell by cell
 AXIS_RANGES = {
@@ -179,7 +177,7 @@ def _draw(state: State, axes: Axes, table: Table) -> Figure:
         data.append(_dotted(x_values, y_values, best, levels))
     at = [float(state.learner.decay) if name == "weight_decay" else float(state[name]) for name in (x, y)]
     if all(AXIS_RANGES[name][0] <= v <= AXIS_RANGES[name][1] for name, v in zip((x, y), at, strict=True)):
-        data.append(points([at[0]], [at[1]], "knobs", symbol="cross", size=11))
+        data.append(points([at[0]], [at[1]], "knobs", colour="@ink", symbol="cross", size=11))
     ends = [np.log10([axis[0], axis[-1]]).tolist() for axis in (x_values, y_values)]
     return figure(
         data, x=_title(x), y=_title(y), log_x=True, log_y=True, xaxis={"range": ends[0]}, yaxis={"range": ends[1]}

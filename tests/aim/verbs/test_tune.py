@@ -208,7 +208,8 @@ def test_a_scan_ends_where_minima_compete_far_above_the_lowest_error(monkeypatch
 
         monkeypatch.setattr(tuning, "predict", solve)
         monkeypatch.setattr(tuning, "_vanishing_decay", lambda *_: 1.0)
-        monkeypatch.setattr(tuning, "decay_slope", lambda point: 0.0)
+        for module in (tuning, decay_bracket):
+            monkeypatch.setattr(module, "decay_slope", lambda point: 0.0)
         best = tune(Task(noise=noise), Learner(weight_decay=0.5), 0.3)
         assert best.weight_decay > 0.1
         assert len(set(asked) - {0.0}) == solves

@@ -128,7 +128,9 @@ def _output(task: Task, learner: Learner, geometry: Geometry) -> "partial[Any]":
     if count:
         leading = TiedLeadingOutput if task.tied else CrossLeadingOutput
         return partial(leading, geometry=with_sampled_points(geometry), directions=leading_directions(task, count))
-    if task.unasked and loss_for_labels(task.labels, learner.loss).compiled_kind is not None:
+    loss = loss_for_labels(task.labels, learner.loss)
+    # a lattice is as fast for hard labels, and more accurate close to separability; not for many sizes of a field
+    if task.unasked and loss.compiled_kind is not None and (task.fluctuation or not loss.hard):
         geometry = with_sampled_rows(geometry)
     if task.unasked and task.fluctuation:
         settings: dict[str, Any] = {"directions": unasked_field(task), "fluctuation": task.fluctuation}

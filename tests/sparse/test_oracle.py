@@ -17,7 +17,6 @@ from onehead.sparse.theory.oracle import (
     hardmax_error,
     linear_error,
     sampled_errors,
-    signal_dominates,
 )
 
 
@@ -138,14 +137,6 @@ def test_hardmax_and_linear_errors_separate_with_the_length():
     root = grow(Task(strength=1.0), [10, 1000, 10**5], "sqrt")
     assert [linear_error(t.linear_snr, 0.5) for t in root] == pytest.approx([ndtr(-0.5)] * 3)
     assert hardmax_error(root[1]) < 1e-6
-
-
-def test_signal_dominates_above_the_detection_boundary():
-    assert signal_dominates(1.5, np.sqrt(2))
-    assert signal_dominates(1.5, 100.0)
-    assert not signal_dominates(1.4, np.sqrt(2))
-    assert not signal_dominates(1.5, 0.5)  # too soft: 0.75 < 1.125
-    assert signal_dominates(2.5, 0.5)
 
 
 @settings(max_examples=60, deadline=None)

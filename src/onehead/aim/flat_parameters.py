@@ -19,22 +19,6 @@ from onehead.fields import ZERO_PLUS, Parameter, parameters_of
 from onehead.results import plain
 from onehead.validation import Check, checked, instance
 
-__all__ = [
-    "LEARNER_PARAMETERS",
-    "PARAMETERS",
-    "TARGET_PARAMETERS",
-    "TASK_PARAMETERS",
-    "dimension",
-    "parameters_from_problem",
-    "parse_decay",
-    "problem_from_parameters",
-    "ratio_from_samples",
-    "require_dimension",
-    "threshold_marks",
-    "threshold_names",
-    "validate_problem",
-]
-
 # Flat names and their declarations; a new field of a target, of Task or of Learner appears here without an edit.
 TARGET_PARAMETERS: dict[str, Parameter] = {
     declared.flat: declared

@@ -15,8 +15,6 @@ from onehead.errors import InvalidArgument, MissingExtra, OneheadError
 from onehead.numerics.interrupts import interrupt_count, raise_if_interrupted, record_interrupts
 from onehead.sanitize import did_you_mean
 
-__all__ = ["cli", "run"]
-
 # name -> (module, help); a module is imported only when its command is called, so that --version is fast
 COMMANDS = {
     "demo": ("onehead.cli.demo", "A learning curve and a spectrum, predicted and trained, in about a minute."),

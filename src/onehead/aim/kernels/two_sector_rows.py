@@ -234,7 +234,7 @@ def _search(problem, h, branch, work, other, lower):  # type: ignore[no-untyped-
     _minimise(problem, h, work)  # minima already: this refills the work space
 
 
-@njit(types.void(int64, MATRIX, NODES, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(int64, MATRIX, NODES, MODES, SLICES, MATRIX))
 def two_sector_row_sums(kind, powers, nodes, modes, slices, out):  # type: ignore[no-untyped-def]
     """Sums over nodes, mirror images in turn; ``powers`` are q, m, Sigma and Q of the other logits and of the own one.
 

@@ -222,7 +222,7 @@ def _answers(kind, across, p, w, y, G1, G2, M, inverse, c, b, e):  # type: ignor
     return total
 
 
-@njit(types.void(int64, int64, MATRIX, NODES, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(int64, int64, MATRIX, NODES, MODES, SLICES, MATRIX))
 def two_sector_shared_logit_sums(kind, tokens, powers, nodes, modes, slices, out):  # type: ignore[no-untyped-def]
     """`two_sector_row_sums` for all rows together, the groups being the two sectors, of which ``powers`` are q, m and
     Sigma.

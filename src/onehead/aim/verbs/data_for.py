@@ -16,8 +16,6 @@ from onehead.numerics.brent import brent_root
 from onehead.results import Certificate, Result, wrap_sentences
 from onehead.validation import checked, instance, integer, number, optional
 
-__all__ = ["DataNeeded", "data_for"]
-
 LOG_ALPHA_TOLERANCE = 1e-4  # of log α at the wanted error
 FIRST_ALPHA = 0.05  # of the search, where the best possible learner gives no better start
 STEP = 3.0  # factor of α between two points of the search for a bracket

@@ -25,8 +25,6 @@ from onehead.results import Result
 from onehead.results.grids import Axis, Map, axis_values, check_axes, check_axis, describe_setting, solve_grid
 from onehead.validation import number, optional
 
-__all__ = ["AimMap", "map"]
-
 ALPHA, DECAY = "alpha", "weight_decay"
 AXIS_PARAMETERS = {**parameters_of(Ratio), **PARAMETERS}
 NUMBERS = tuple(one.name for one in fields(Prediction) if one.type in (float, float | None))

@@ -15,8 +15,6 @@ from onehead.aim.verbs.implicit_derivatives import has_accurate_jacobian
 from onehead.aim.verbs.predict import Prediction, finish_prediction, overlaps_of, predict
 from onehead.errors import InvalidArgument
 
-__all__ = ["SENSITIVITY_PARAMETERS", "sensitivity"]
-
 SENSITIVITY_PARAMETERS = ("alpha", "weight_decay", "noise", "beta", "beta0")
 RELATIVE_STEP = 1e-3  # of the parameter, in central differences: their relative error is about its square
 NEWTON_STEPS = 3  # with the Jacobian of the solve; the first is the linear response, the others correct its errors

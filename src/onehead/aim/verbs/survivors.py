@@ -16,8 +16,6 @@ from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
 from onehead.validation import valid_seed
 
-__all__ = ["Start", "Survivors", "TrainedHeads", "survivors"]
-
 QUANTILES = 40  # of the singular values of a target, in the limit of infinitely many samples
 ALIVE = 1e-3  # scale of a head relative to the largest, above which it is alive
 SAME_OBJECTIVE = 1e-5  # relative difference of objectives up to which minima are the same

@@ -13,8 +13,6 @@ from onehead.sparse.verbs.predict import Prediction, predict, predict_to_error
 from onehead.sparse.verbs.tune import BORDERS, LINEAR_RIDGES
 from onehead.validation import checked, instance, integer, number, optional
 
-__all__ = ["DataNeeded", "data_for"]
-
 MAX_ALPHA = 1e4  # largest sample ratio of the search
 FIRST_ALPHA = 0.02  # smallest one
 STEP = 2.0  # factor between two sample ratios of the search for a bracket

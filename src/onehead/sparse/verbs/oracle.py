@@ -9,7 +9,7 @@ import numpy as np
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
 from onehead.results.base import Kind
-from onehead.sparse.task import Activation, Task
+from onehead.sparse.task import Task
 from onehead.sparse.theory.bayes_rule import bayes_error
 from onehead.sparse.theory.oracle import (
     ACTIVATIONS,
@@ -23,8 +23,6 @@ from onehead.sparse.theory.oracle import (
     sampled_errors,
 )
 from onehead.validation import Seed, checked, instance, integers, one_of, seed_number, valid_seed
-
-__all__ = ["Activation", "Growth", "Oracle", "grow", "oracle"]
 
 Growth = Literal["fixed", "log", "sqrt"]
 

@@ -447,7 +447,7 @@ def test_sums_over_groups_of_logits_with_a_field_are_those_of_a_lattice(changes,
         gap = np.abs(found.mean(axis=0) - [*wanted.sectors.ravel(), *wanted.effective])
         # eight parts: 6 standard errors are a chance of 5e-4 for Student's t of seven degrees of freedom
         assert np.all(gap < 6.0 * error), form
-        assert np.all(error < (1e-3 if derivative else 5e-2) * np.abs(found.mean(axis=0))), form
+        assert np.all(error < (5e-3 if derivative else 5e-2) * np.abs(found.mean(axis=0))), form  # else no test
 
 
 def test_origin_of_rows_with_a_field_is_that_of_a_lattice():

@@ -127,7 +127,9 @@ def linearise(problem: StateEvolution, alpha: float, y: Vector) -> Linearisation
 
     def at(coordinates: Vector) -> tuple[Vector, Vector, Vector]:
         hats, overlaps = state_evolution_step(problem, alpha, coordinates, 0, cache=cache)
-        return overlaps.coordinates, hats.coordinates, cache.averages.numbers
+        # a solution is extrapolated on sampled points only; on a lattice some averages may not have been asked for
+        averages = cache.averages.numbers if problem.output.geometry.sampled else np.empty(0)
+        return overlaps.coordinates, hats.coordinates, averages
 
     centre = at(y)
     step, hats, averages = (np.empty((part.size, y.size)) for part in centre)

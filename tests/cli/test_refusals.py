@@ -141,6 +141,7 @@ import pytest
         ("sparse predict --reuse --model pooled", "--reuse must be left out for the pooled model"),
         ("sparse predict --reuse --dim 100", "--reuse must be left out for finite_size"),
         ("sparse predict --reuse --cos-query 0.5 --sharpness 1", "--cos-query must be left out with reuse"),
+        ("cite --json", "--json is not an option of 'onehead cite'; allowed: --help."),
         ("sparse fly", "No such command 'fly'"),
     ],
     ids=lambda row: row[0],

@@ -216,6 +216,8 @@ def test_softmax_is_not_held_at_the_bayes_error():
 def test_status_names_the_sampled_numbers(problem, sampled):
     found = oracle(problem)
     words = found.certificate.status.partition("sampled: ")[2]
+    hardest = found.softmax is not None and found.softmax_sharpness is None  # infinite, which JSON cannot show
+    assert ("the best sharpness is infinite" in found.certificate.status) == hardest
     assert [name for name in ("softmax", "elementwise", "bayes") if f"{name} (error" in words] == sampled.split()
     assert found.certificate.kind == ("measurement" if sampled else "theorem")
     for name in {"softmax", "elementwise", "bayes"} - set(sampled.split()):

@@ -153,6 +153,28 @@ def parameters_from_problem(task: Task, learner: Learner) -> dict[str, Any]:
     }
 
 
+def target_fields(task: Task) -> dict[str, str]:
+    """Fields of the task's target, by flat parameter name."""
+    return {declared.flat: name for name, declared in parameters_of(type(task.target)).items() if name != "kind"}
+
+
+def changed_problem(task: Task, learner: Learner, changes: Mapping[str, Any]) -> tuple[Task, Learner]:
+    """Copies of a task and a learner with other values of some flat parameters, those of the target among them.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> task, learner = changed_problem(Task(), Learner(), {"kappa0": 0.2, "noise": 0.1, "width": 0.5})
+    >>> task.target.kappa0, task.noise, learner.width
+    (0.2, 0.1, 0.5)
+    """
+    of_target = target_fields(task)
+    target = task.target.changed(**{of_target[name]: value for name, value in changes.items() if name in of_target})
+    of_task = {name: value for name, value in changes.items() if name in TASK_PARAMETERS}
+    of_learner = {name: value for name, value in changes.items() if name in LEARNER_PARAMETERS}
+    return task.changed(target=target, **of_task), learner.changed(**of_learner)
+
+
 def dimension(target: Target) -> int | None:
     """Dimension d of a target given by eigenvalues; None for a limiting law."""
     return target.dimension

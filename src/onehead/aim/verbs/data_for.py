@@ -201,6 +201,8 @@ def _data_needed(task: Task, learner: Learner, error: float, dim: int | None) ->
     elif error <= floor:
         status = f"out of reach: with infinitely many samples the test error is {floor:.4g}"
         found = (inf, None)
+        if possible == inf:
+            status += "; no learner reaches it"
     else:
         status, found = "converged", _search(task, learner, error, floor, start=possible)
     alpha, point = found

@@ -171,8 +171,10 @@ class Prediction(Result):
 
         Parameters
         ----------
-        parameter : {"alpha", "weight_decay", "noise", "beta", "beta0"}
-            Parameter of the derivative; its value must not be zero.
+        parameter : str
+            A continuous parameter that this task and learner have: alpha, weight_decay, noise, beta, beta0, kappa0 or
+            gamma of the target, width, kurtosis, unasked, fluctuation, sharing or value_decay. Its value must not be
+            zero, nor at a bound.
 
         Returns
         -------
@@ -182,7 +184,7 @@ class Prediction(Result):
         Raises
         ------
         InvalidArgument
-            If the parameter is not one of these, or is zero.
+            If the parameter is not one of these, is zero, or is at a bound.
 
         Examples
         --------

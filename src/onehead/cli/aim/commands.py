@@ -90,11 +90,10 @@ def predict(
 
 
 def _sensitivity(point: "aim.Prediction") -> dict[str, dict[str, float]]:
-    """Derivatives by each continuous parameter that is not zero."""
-    from onehead.aim.verbs.sensitivity import SENSITIVITY_PARAMETERS
+    """Derivatives by each continuous parameter."""
+    from onehead.aim.verbs.sensitivity import sensitivity_parameters
 
-    values = {**vars(point.task), **vars(point.learner), "alpha": point.alpha, "weight_decay": point.learner.decay}
-    return {name: point.sensitivity(name) for name in SENSITIVITY_PARAMETERS if values[name]}
+    return {name: point.sensitivity(name) for name in sensitivity_parameters(point)}
 
 
 def _unasked_outlier(law: "aim.Spectrum") -> str:

@@ -171,6 +171,8 @@ def _data_needed(task: Task, protocol: Protocol, error: float, model: str, dim: 
         alpha = exp(search.root(error, log(min(max(possible, FIRST_ALPHA), MAX_ALPHA))))
         ridge = exp(search.best(log(alpha))[0])
         point = predict(task, protocol.with_alpha(alpha).changed(ridge=ridge), model=model)
+    if possible == inf:
+        status += "; no learner reaches it"
     own = None if point is None else predict(task, protocol.with_alpha(alpha), model=model).test_error
     base = Certificate(status=status, kind="claim") if point is None else point.certificate
     return DataNeeded(

@@ -8,11 +8,12 @@ import pytest
 from onehead import aim
 from onehead.aim import Learner, MarchenkoPastur, PowerLaw, Product, Task, predict, thresholds, unasked_curve
 from onehead.aim.logits.geometry import geometry_of
+from onehead.aim.solve.one_level import no_solution_error
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
 from onehead.aim.theory.limits.unasked_row import unasked_row
 from onehead.aim.verbs.implicit_derivatives import decay_slope
-from onehead.errors import InvalidArgument
+from onehead.errors import InvalidArgument, NotConverged
 from onehead.fields import parameters_of
 
 CROSS = Task(attention="cross")
@@ -457,3 +458,19 @@ def test_origin_of_rows_with_a_field_is_that_of_a_lattice():
     wanted = replace(output, geometry=geometry_of("tied", "causal", 3)).at_origin(3).sectors
     # error of the lattice, whose check rule differs by less than 1e-7
     assert output.at_origin(3).sectors == pytest.approx(wanted, rel=1e-6)
+
+
+def test_what_is_not_known_of_own_logits_is_said():
+    """The first thing learned is not derived where a token sees its own logit."""
+    for labels, loss in (("soft", "squared"), ("hard", "cross-entropy")):
+        learner = Learner(weight_decay=0.5, loss=loss)
+        found = thresholds(Task(attention="self", unasked=0.5, labels=labels), learner)
+        assert found.unasked_emergence is None
+        assert "unasked_emergence is known only for heads that do not see their own logit" in found.certificate.status
+        assert "unasked" not in thresholds(CROSS.changed(unasked=0.5, labels=labels), learner).certificate.status
+
+
+def test_a_share_that_is_too_large_is_named():
+    problem = build_state_evolution(CROSS.changed(unasked=0.995), Learner(weight_decay=1.0))
+    error = no_solution_error(problem, 1.0, NotConverged("the residual stopped."))
+    assert str(error).endswith("lower unasked, beta0 or the power of the target.")

@@ -17,8 +17,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["solve_with_linear_averages"]
-
 TOLERANCE = 3e-6  # estimated residual of the equations on the fine rule
 TOLERANCE_WITHOUT_CONTROLS = 3e-5  # where no control variates correct averages, whose error is a few thousandths
 SCALAR_TOLERANCE = 1e-9  # residual of the equations with averages that are linear

@@ -29,8 +29,6 @@ from onehead.errors import NotConverged, OutsideDomain, SolveError
 from onehead.numerics.fixed_point import fixed_point
 from onehead.results import Kind
 
-__all__ = ["HeadsSolution", "reported_numbers", "solve_several_heads"]
-
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-6  # residual of the logarithms of the unknowns

@@ -5,7 +5,7 @@ The equations are solved on one set of nodes. At the solution y another set give
 its own solution at y + (1 - F')^-1 (F_r(y) - y). Every reported number is evaluated there too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ __all__ = [
     "Linearisation",
     "error_on_fresh",
     "estimate_errors",
+    "jump_significance",
     "limit_error_estimate",
     "linearise",
     "stated_errors",
@@ -146,6 +147,16 @@ def linearise(problem: StateEvolution, alpha: float, y: Vector) -> Linearisation
 def estimate_errors(problem: StateEvolution, iterate: Iterate, linearisation: Linearisation) -> ErrorEstimate:
     """Collect the alternatives to a converged iterate."""
     return _ErrorEstimator(problem, iterate, linearisation).estimate()
+
+
+def jump_significance(output: OutputChannel, state: tuple[float, ...], parts: Sequence[Any]) -> float:
+    """Return by how many standard errors over the parts of a rule the Stein forms of the hats differ from the
+    derivatives (2.6).
+    """
+    both = [[output.hats_of(part, *state, derivative=form).coordinates for form in (False, True)] for part in parts]
+    gaps = np.array([stein - derivative for stein, derivative in both])
+    gap, error = np.abs(gaps.mean(axis=0)), gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+    return float(np.max(gap[error > 0.0] / error[error > 0.0], initial=0.0))
 
 
 def _overlap_coordinates(at: Alternative) -> Vector:

@@ -14,7 +14,7 @@ import numpy as np
 from onehead.aim.solve.fixed_sample_ratio import Iterate, Vector, state_evolution_step
 from onehead.aim.solve.strategy import difference_steps, overlap_steps, project
 from onehead.aim.theory.order_parameters import Hats, Overlaps
-from onehead.aim.theory.output.averages import Averages, ProxCache, parts_error
+from onehead.aim.theory.output.averages import ProxCache, parts_error
 from onehead.aim.theory.output.base import OutputChannel
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError
@@ -43,7 +43,7 @@ JUMP_SIGNIFICANCE, JUMP_SIGNIFICANCE_SINGLE = 4.0, 7.0
 
 class Linearisation(NamedTuple):
     """Derivatives in the coordinates y: of one step F of the equations, of the coordinates of the hats, and of the
-    averages, if these are plain numbers.
+    averages, if their slopes are of use.
 
     ``gap`` is F(y) - y where they were taken.
     """
@@ -128,7 +128,8 @@ def linearise(problem: StateEvolution, alpha: float, y: Vector) -> Linearisation
 
     def at(coordinates: Vector) -> tuple[Vector, Vector, Vector]:
         hats, overlaps = state_evolution_step(problem, alpha, coordinates, 0, cache=cache)
-        averages = np.array(cache.averages if isinstance(cache.averages, Averages) else ())
+        # a solution is extrapolated on sampled points only; on a lattice some averages may not have been asked for
+        averages = cache.averages.numbers if problem.output.geometry.sampled else np.empty(0)
         return overlaps.coordinates, hats.coordinates, averages
 
     centre = at(y)

@@ -19,19 +19,6 @@ from onehead.aim.theory.output.base import OutputChannel
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError
 
-__all__ = [
-    "Alternative",
-    "ErrorEstimate",
-    "Linearisation",
-    "error_on_fresh",
-    "estimate_errors",
-    "jump_significance",
-    "limit_error_estimate",
-    "linearise",
-    "stated_errors",
-    "zero_map_error_estimate",
-]
-
 MAXIMUM_SHIFT = 2.0  # of a coordinate such as log q: beyond it linear response says no more than "far"
 MAXIMUM_NEWTON_STEP = 0.1  # from coordinates that solve the equations within a hundredth
 LATTICE_STEP_FACTOR = 0.1  # of difference steps on a lattice, whose averages are smooth: wider steps see curvature

@@ -92,3 +92,15 @@ def test_a_replicon_out_of_range(solution, monkeypatch):
 
 def test_predictions_of_the_default_task_are_clean():
     assert predict(Task(), Learner(weight_decay=0.1), ALPHA).certificate.clean
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [(Task(attention="cross", tokens=64), "11.4% of the rows"), (Task(), "72.0% of the samples")],
+)
+def test_a_share_of_rows_is_not_above_one(task, text):
+    """Of 64 rows 7.3 have a lower minimum; the rows of two tokens that share their logit count as one sample."""
+    problem = build_state_evolution(task, Learner())
+    switch = 7.3 if task.tokens == 64 else 0.72
+    _, _, warnings = module._judged(problem, 0.5, switch, None)
+    assert warnings[0].startswith(f"for {text} the output layer")

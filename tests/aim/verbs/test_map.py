@@ -50,7 +50,6 @@ def test_lines_of_the_best_weight_decay_and_of_thresholds():
     assert axes.get_xscale() == "log"
 
 
-@pytest.mark.slow
 def test_a_map_may_contain_the_limit_of_no_weight_decay():
     """Zero has no logarithm: the line of the best weight decay needs a minimum with two neighbours."""
     decays = [0.0, 0.01, 0.05, 0.2]
@@ -64,6 +63,7 @@ def test_a_map_may_contain_the_limit_of_no_weight_decay():
     assert np.isnan(low.valley("test_error", "weight_decay")).all()  # the neighbour 0 is infinitely far away
 
 
+@pytest.mark.slow
 def test_tuned_maps_and_curves_have_the_best_weight_decay_everywhere():
     alphas = [0.1, 0.5, 1.0, 4.0]
     found = aim.map(

@@ -53,7 +53,8 @@ class AimCertificate(Certificate):
 
     ``train_loss_gap``: relative difference of the two forms of the training loss (2.4), zero at a fixed point.
     ``stein_gap``: Stein over derivative form of Sigmahat, minus one; what the prox jumps over shows here.
-    ``switch_mass``: share of samples whose proximal operator has a lower minimum than the one near the label.
+    ``switch_mass``: share of samples whose proximal operator has a lower minimum than the one near the label, summed
+    over the rows of a sample that share no logit.
     ``replicon``: below one the replica-symmetric solution is stable.
     """
 
@@ -328,9 +329,11 @@ def _judged(
     warnings, status, kind = [], "converged", problem.output.loss.kind
     if switch > VISIBLE_SWITCH_MASS:
         status, kind = "converged, approximate: the two branches differ", "heuristic"
-        share = f"{switch:.1%}" if switch >= 5e-4 else "less than 0.05%"
+        # ``switch`` is summed over the rows of a sample that share no logit
+        count = sum(block.multiplicity for block in problem.output.geometry.blocks)
+        share = f"{switch / count:.1%}" if switch >= 5e-4 * count else "less than 0.05%"
         warnings.append(
-            f"for {share} of the samples the output layer has a lower minimum than the one near the label, so the "
+            f"for {share} of the {'rows' if count > 1.0 else 'samples'} the output layer has a lower minimum than the one near the label, so the "
             "theory is approximate here; compare branch='label' with branch='global'"
         )
     for text in (NARROW if problem.input.rank_limited(rank) else None, problem.input.heuristic):

@@ -17,7 +17,7 @@ from checks.soak_layers import draw_layer
 from checks.soak_problems import Problem, choice, draw, log_uniform, uniform
 from onehead.numerics.gaussian import sobol
 
-__all__ = ["draw_problem", "finer_rules", "kind_of"]
+__all__ = ["KINDS", "draw_problem", "finer_rules", "kind_of"]
 
 KINDS = {  # share of each kind of problem; more tokens than in the soak, since sampled points have the larger errors
     "aim.predict": 0.14,
@@ -50,10 +50,11 @@ SAMPLED = ("leading", "leading_cross", "leading_noise", "several_heads")  # outp
 THEORY = "onehead.aim.theory.output."
 
 
-def draw_problem(seed: int, number: int) -> tuple[str, Problem]:
-    """Kind and problem of this number."""
+def draw_problem(seed: int, number: int, only: str | None = None) -> tuple[str, Problem]:
+    """Kind and problem of this number; the kind is ``only``, if that is given."""
     rng = np.random.default_rng([seed, number, 4])
-    kind = choice(rng, **KINDS)
+    drawn = choice(rng, **KINDS)
+    kind = only or drawn
     if kind in ("heads", "tokens", "aim.bayes"):
         problem = draw_head(seed, number)
         task = problem.task | {"tokens": min(problem.task["tokens"], LONGEST[problem.task["attention"]])}

@@ -4,8 +4,8 @@
 Random problems of every kind of head, of sparse tokens and of both best possible learners are solved twice: as users
 do, and with rules that are finer and have other nodes (the truth, as far as this can tell). Every number that states an
 error is compared. An honest error is exceeded three times in less than one case of a hundred; a useful one is not a
-hundred times too large either. ``--kind`` solves
-problems of one kind only. ``--write`` puts the table into docs/assets/calibration.md. The exit code is 1 when an error is exceeded more often than that.
+hundred times too large either. ``--kind`` solves problems of one kind only. ``--write`` puts the table into
+docs/assets/calibration.md. The exit code is 1 when an error is exceeded more often than that.
 """
 
 import sys

@@ -45,7 +45,7 @@ FINE = {  # the finest lattices of a user have spacings of 0.1 and 0.42
     1: ((0.4, 6.0), (0.08, 7.8), (0.08, 7.8), (0.08, 7.8)),
     2: ((0.8, 5.5), (0.37, 6.6), (0.37, 6.6), (0.37, 6.6)),
 }
-FINE_MODES = (0.7, 0.53, 0.44, 0.35)  # spacings of the lattices of several heads
+FINE_MODES = (0.7, 0.61, 0.53, 0.48, 0.44, 0.39, 0.35)  # spacings of the lattices of several heads
 SAMPLED = ("leading", "leading_cross", "leading_noise", "several_heads")  # output channels with points of their own
 THEORY = "onehead.aim.theory.output."
 

@@ -19,10 +19,10 @@ __all__ = ["Column", "SoftmaxRow", "cached_row"]
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-# spacing of log t, and largest of a logit. The sum over log t of e^(k log t - t Z) is off by 2 |Gamma(k + 2 pi i / STEP)|
-# of the integral, which is 2e-12 for k = 1 and 4e-11 for k = 2; integrands of more variables have strips as wide.
-# Ends (LEFT, RADIUS) cost e^-24, and 6e-14 per column: averages of a row of T columns, which lie between zero and one,
-# have errors of about 1e-10 + 1e-13 T
+# spacing of log t, and largest of a logit. The sum over log t of e^(k log t - t Z) is off by the share
+# 2 |Gamma(k + 2 pi i / STEP)| of the integral, which is 2e-12 for k = 1 and 4e-11 for k = 2; integrands of more variables
+# are analytic in strips as wide. Ends (LEFT, RADIUS) cost e^-24, and 6e-14 per column: averages of a row of T columns,
+# which lie between zero and one, have errors of about 1e-10 + 1e-13 T
 STEP = 0.33
 RADIUS = 7.5  # standard deviations of a logit
 SHARP = 0.01  # of a deviation: how sharp an order of logits is kept; the 0/1 error loses the square of it

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 # spacing of log t, and largest of a logit. The sum over log t of e^(k log t - t Z) is off by the share
-# 2 |Gamma(k + 2 pi i / STEP)| of the integral, which is 2e-12 for k = 1 and 4e-11 for k = 2; integrands of more variables
+# 2 |Gamma(k + 2 pi i / STEP)| of the integral: 2e-12 for k = 1 and 4e-11 for k = 2; integrands of more variables
 # are analytic in strips as wide. Ends (LEFT, RADIUS) cost e^-24, and 6e-14 per column: averages of a row of T columns,
 # which lie between zero and one, have errors of about 1e-10 + 1e-13 T
 STEP = 0.33

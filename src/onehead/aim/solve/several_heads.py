@@ -268,9 +268,10 @@ def _errors(problem: SeveralHeads, alpha: float, fine: HeadsPoint, others: tuple
     def numbers(point: HeadsPoint) -> Array:
         return np.array(list(reported_numbers(problem, point, point.train(problem, alpha)).values()))
 
-    names = reported_numbers(problem, fine, 0.0)
+    names = list(reported_numbers(problem, fine, 0.0))
     found = numbers(fine)
-    error = np.sqrt(sum((numbers(other) - found) ** 2 for other in others)) + 10.0 * fine.residual * np.abs(found)
+    sizes = np.abs([found[names.index(name.removesuffix("_cross"))] for name in names])  # differences of two modes
+    error = np.sqrt(sum((numbers(other) - found) ** 2 for other in others)) + 10.0 * fine.residual * sizes
     if fine.unsettled is not None:
         error = error + np.abs(numbers(fine.unsettled) - found)
     errors = dict(zip(names, error.tolist(), strict=True))

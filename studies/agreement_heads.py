@@ -7,14 +7,12 @@ is that each number lies within three standard errors of its prediction, or with
 one core; Ctrl-C loses one run.
 """
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from checks.tool import append, parser, read, table, write
+from checks.tool import table
 
 from onehead.aim.targets import Atoms, Discrete, PowerLaw
 from onehead.aim.task import Learner, Task
@@ -24,9 +22,8 @@ from onehead.aim.verbs.predict import predict
 from onehead.aim.verbs.spectrum import spectrum
 from onehead.figures.agreement import MAX_STANDARD_ERRORS, ks_distance
 from onehead.results.replicates import Measured, extrapolate
+from studies.agreement_runs import Rows, Setting, Study
 
-STORE = Path("out") / "agreement-heads.jsonl"
-ASSET = "agreement-heads.md"
 METHOD = Method(starts=1, test_samples=40_000)
 QUANTITIES = ("test_error", "q", "m", "train_loss", "rank")
 ZERO_RATIO = 1e-3  # to the largest value; values below count as zero, as in training
@@ -39,29 +36,6 @@ COLUMNS = {
 }
 ROUNDING = 1e-9
 ONE_DIMENSION, SEVERAL_DIMENSIONS = {100: 6}, {60: 12, 100: 6, 150: 4}  # runs at each dimension
-
-
-class Setting(NamedTuple):
-    """A problem and the number of runs at each dimension, which is also the dimension of a power law."""
-
-    task: Task
-    learner: Learner
-    alpha: float
-    runs: dict[int, int]
-
-    def __str__(self) -> str:
-        task, learner = self.task, self.learner
-        parts = [
-            task.attention,
-            {"none": "", "causal": "causal", "strict": "strictly causal"}.get(task.mask, f"mask {task.mask}"),
-            f"T = {task.tokens},",
-            "hard labels" if task.labels == "hard" else str(learner.loss),
-            "direct" if learner.param == "direct" else "",
-            f"width {learner.width:g}" if learner.width < 1.0 else "",
-            f"power law {task.target.gamma:g}" if isinstance(task.target, PowerLaw) else "",
-            f"α = {self.alpha:g} λ = {learner.decay:g}",
-        ]
-        return " ".join(part for part in parts if part)
 
 
 def _task(attention: str, **parameters: Any) -> Task:
@@ -122,34 +96,6 @@ def measure(setting: Setting, dim: int, seed: int) -> dict[str, Any]:
         "status": run.certificate.status,
         "seconds": run.seconds,
     }
-
-
-def jobs() -> Iterator[tuple[int, int, int]]:
-    """Yield setting, dimension and number of every run, those of dimension 100 first."""
-    every = [
-        (number, dim, k) for number, one in enumerate(SETTINGS) for dim, runs in one.runs.items() for k in range(runs)
-    ]
-    yield from sorted(every, key=lambda job: (job[1] != 100, job[0], job[1], job[2]))
-
-
-def collect(store: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
-    """Return all rows of the store, after measuring those that it lacks, until finished or interrupted."""
-    rows = {(row["setting"], row["dim"], row["seed"]): row for row in read(store)}
-    try:
-        for number, dim, k in jobs():
-            key = (str(SETTINGS[number]), dim, k)
-            if key not in rows:
-                rows[key] = {
-                    "setting": key[0],
-                    "dim": dim,
-                    "seed": k,
-                    **measure(SETTINGS[number], dim, 1000 * number + k),
-                }
-                append(store, rows[key])
-                print(f"{key[0]}, d = {dim}, run {k}: {rows[key]['seconds']:.0f} s", file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        print("interrupted: run the same command to continue", file=sys.stderr)
-    return rows
 
 
 def _numbers(of: dict[str, Any], sectors: bool, quantities: Sequence[str]) -> dict[str, float]:
@@ -242,9 +188,7 @@ def _line(head: str, size: str, cells: dict[str, str], ks: str, beyond: str) -> 
     return [head, size, *columns, ks, beyond]
 
 
-def lines(
-    setting: Setting, rows: dict[tuple[str, int, int], dict[str, Any]]
-) -> tuple[list[list[str]], list[Deviation]]:
+def lines(setting: Setting, rows: Rows) -> tuple[list[list[str]], list[Deviation]]:
     """Return the lines of a setting, one per dimension and one for the limit, and its deviations."""
     head, found, table_lines = str(setting), [], []
     for dim, runs in setting.runs.items():
@@ -262,7 +206,7 @@ def lines(
     return table_lines, [one for some in found for one in some]
 
 
-def report(rows: dict[tuple[str, int, int], dict[str, Any]]) -> str:
+def report(rows: Rows) -> str:
     """Return the table, and how many numbers agree."""
     table_lines, found = [], []
     for setting in SETTINGS:
@@ -280,13 +224,13 @@ distance of all trained values of all runs, zeros included, from the limiting la
 Predictions for power laws average leading directions exactly."""
 
 
-def main() -> None:
-    """Run the study from the command line."""
-    options = parser("studies.agreement_heads", __doc__, f"docs/assets/{ASSET}")
-    options.add_argument("--store", type=Path, default=STORE)
-    arguments = options.parse_args()
-    write(ASSET, report(collect(arguments.store)), wanted=arguments.write)
-
+STUDY = Study(
+    module="agreement_heads",
+    settings=SETTINGS,
+    measure=measure,
+    seed=lambda number, k: 1000 * number + k,
+    order=lambda number, dim, k: (dim != 100, number, dim, k),
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main(__doc__, report)

@@ -7,23 +7,19 @@ goal is that each number lies within three standard errors of its prediction, or
 heads, which are small, within 1/d. About 15 minutes on one core; Ctrl-C loses one run.
 """
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from checks.tool import append, parser, read, table, write
+from checks.tool import table
 
 from onehead.aim.targets import Atoms
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
 from onehead.aim.verbs.predict import predict
-from studies.agreement_heads import Deviation, Setting, deviations
+from studies.agreement_heads import Deviation, deviations
+from studies.agreement_runs import Rows, Setting, Study
 
-STORE = Path("out") / "agreement-layers.jsonl"
-ASSET = "agreement-layers.md"
 METHOD = Method(starts=1, test_samples=10_000)
 QUANTITIES = ("test_error", "head_error", "train_loss", "rank", "q", "m", "q_cross", "m_cross")
 CROSS_OVERLAPS = ("q_cross", "m_cross")
@@ -89,34 +85,12 @@ def target_overlap(targets: np.ndarray) -> float:
     return float(np.mean(overlaps[~np.eye(heads, dtype=bool)]))
 
 
-def jobs() -> Iterator[tuple[int, int, int]]:
-    """Yield setting, dimension and number of every run: small dimensions first, and one run of every setting first."""
-    every = [(i, dim, k) for i, one in enumerate(SETTINGS) for dim, runs in one.runs.items() for k in range(runs)]
-    yield from sorted(every, key=lambda job: (job[1], job[2], job[0]))
-
-
-def collect(store: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
-    """Return all rows of the store, after measuring those that it lacks, until finished or interrupted."""
-    rows = {(row["setting"], row["dim"], row["seed"]): row for row in read(store)}
-    try:
-        for number, dim, k in jobs():
-            key = (name(SETTINGS[number]), dim, k)
-            if key not in rows:
-                found = measure(SETTINGS[number], dim, FIRST_SEED + 100 * number + k)
-                rows[key] = {"setting": key[0], "dim": dim, "seed": k, **found}
-                append(store, rows[key])
-                print(f"{key[0]}, d = {dim}, run {k}: {rows[key]['seconds']:.0f} s", file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        print("interrupted: run the same command to continue", file=sys.stderr)
-    return rows
-
-
 def agrees(one: Deviation, dim: int) -> bool:
     """Whether a number is within its errors: overlaps between heads may be off by 1/d, which is their own size."""
     return one.covered or (one.name in CROSS_OVERLAPS and abs(one.run - one.own) < 1.0 / dim)
 
 
-def report(rows: dict[tuple[str, int, int], dict[str, Any]]) -> str:
+def report(rows: Rows) -> str:
     """Return the table, and how many numbers agree."""
     lines, every = [], list[bool]()
     for setting in SETTINGS:
@@ -140,13 +114,13 @@ overlaps close to zero: at most {overlap:.1e}. κ₀ = 0.5, Δ = 0.5. {sum(every
 standard errors or a relative 3/d of their prediction, q' and m' within 1/d; *beyond* names the others."""
 
 
-def main() -> None:
-    """Run the study from the command line."""
-    options = parser("studies.agreement_layers", __doc__, f"docs/assets/{ASSET}")
-    options.add_argument("--store", type=Path, default=STORE)
-    arguments = options.parse_args()
-    write(ASSET, report(collect(arguments.store)), wanted=arguments.write)
-
+STUDY = Study(
+    module="agreement_layers",
+    settings=SETTINGS,
+    measure=measure,
+    seed=lambda number, k: FIRST_SEED + 100 * number + k,
+    name=name,
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main(__doc__, report)

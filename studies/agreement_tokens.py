@@ -7,13 +7,10 @@ of the theory already, with the prediction for the law of the target. The goal i
 standard errors of its prediction, or within a relative 3/d. About 10 minutes on one core; Ctrl-C loses one run.
 """
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from checks.tool import append, parser, read, table, write
+from checks.tool import table
 
 from onehead.aim.targets import Atoms
 from onehead.aim.task import AS_QUERIES, Learner, Task
@@ -22,10 +19,9 @@ from onehead.aim.training.data import unasked_direction
 from onehead.aim.training.settings import Method
 from onehead.aim.training.train import train
 from onehead.aim.verbs.predict import predict
-from studies.agreement_heads import Deviation, Setting, deviations
+from studies.agreement_heads import Deviation, deviations
+from studies.agreement_runs import Rows, Setting, Study
 
-STORE = Path("out") / "agreement-tokens.jsonl"
-ASSET = "agreement-tokens.md"
 METHOD = Method(starts=1, test_samples=40_000)
 QUANTITIES = ("test_error", "test_cross_entropy", "train_loss", "rank", "q", "m", "unasked_scale")
 FIRST_SEED = 5000
@@ -111,29 +107,7 @@ def measure(setting: Setting, dim: int, seed: int) -> dict[str, Any]:
     }
 
 
-def jobs() -> Iterator[tuple[int, int, int]]:
-    """Yield setting, dimension and number of every run: small dimensions first, and one run of every setting first."""
-    every = [(i, dim, k) for i, one in enumerate(SETTINGS) for dim, runs in one.runs.items() for k in range(runs)]
-    yield from sorted(every, key=lambda job: (job[1], job[2], job[0]))
-
-
-def collect(store: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
-    """Return all rows of the store, after measuring those that it lacks, until finished or interrupted."""
-    rows = {(row["setting"], row["dim"], row["seed"]): row for row in read(store)}
-    try:
-        for number, dim, k in jobs():
-            key = (name(SETTINGS[number]), dim, k)
-            if key not in rows:
-                found = measure(SETTINGS[number], dim, FIRST_SEED + 100 * number + k)
-                rows[key] = {"setting": key[0], "dim": dim, "seed": k, **found}
-                append(store, rows[key])
-                print(f"{key[0]}, d = {dim}, run {k}: {rows[key]['seconds']:.0f} s", file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        print("interrupted: run the same command to continue", file=sys.stderr)
-    return rows
-
-
-def report(rows: dict[tuple[str, int, int], dict[str, Any]]) -> str:
+def report(rows: Rows) -> str:
     """Return the table, and how many numbers agree."""
     lines, every = [], list[Deviation]()
     for setting in SETTINGS:
@@ -164,13 +138,13 @@ mean alone the prediction is that for the values of the target of each run. Îºâ‚
 numbers lie within three standard errors or a relative 3/d of their prediction; *beyond* names the others."""
 
 
-def main() -> None:
-    """Run the study from the command line."""
-    options = parser("studies.agreement_tokens", __doc__, f"docs/assets/{ASSET}")
-    options.add_argument("--store", type=Path, default=STORE)
-    arguments = options.parse_args()
-    write(ASSET, report(collect(arguments.store)), wanted=arguments.write)
-
+STUDY = Study(
+    module="agreement_tokens",
+    settings=SETTINGS,
+    measure=measure,
+    seed=lambda number, k: FIRST_SEED + 100 * number + k,
+    name=name,
+)
 
 if __name__ == "__main__":
-    main()
+    STUDY.main(__doc__, report)

@@ -18,6 +18,7 @@ from checks import tool
 
 from onehead import aim
 from onehead.aim.theory.output.leading_noise import DirectionNoiseEvolution
+from studies.csv_rows import write_csv
 
 SEED = 2300
 SETTINGS = [(0.75, -1.0, x) for x in (1.3, 1.6, 1.9)] + [(1.25, -1.0, x) for x in (1.3, 1.6)]
@@ -258,19 +259,7 @@ def main() -> None:
         return
     kinds = {"training": training, "extensions": extensions, "directions": directions, "cross": cross}
     rows = kinds[name](*(int(size) for size in sizes))
-    folder_path = Path(folder)
-    folder_path.mkdir(parents=True, exist_ok=True)
-    with (folder_path / f"power-{name}{'-' + sizes[0] if sizes else ''}.csv").open("w", newline="") as file:
-        writer: Any = None
-        for row in rows:
-            if writer is None:
-                writer = csv.DictWriter(file, list(row))
-                writer.writeheader()
-            writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
-            file.flush()
-            print(
-                {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()}, flush=True
-            )
+    write_csv(Path(folder, f"power-{name}{'-' + sizes[0] if sizes else ''}.csv"), rows)
 
 
 if __name__ == "__main__":

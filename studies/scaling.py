@@ -19,6 +19,7 @@ from onehead import aim
 from onehead.aim.verbs.implicit_derivatives import local_exponent
 from onehead.figures.drawing import line
 from onehead.plot.style import finish_panel, guide, panels, training_marks, write_picture
+from studies.csv_rows import write_csv
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -183,16 +184,7 @@ def main() -> None:
                 write_picture(picture(_read(folder, found)), folder / f"scaling-{found}.png", dpi=130)
         return
     rows = {"exponents": exponents, "tokens": tokens, "training": training}[name]()
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"scaling-{name}.csv").open("w", newline="") as file:
-        writer: Any = None
-        for row in rows:
-            if writer is None:
-                writer = csv.DictWriter(file, list(row))
-                writer.writeheader()
-            writer.writerow({key: f"{value:.6g}" if isinstance(value, float) else value for key, value in row.items()})
-            file.flush()
-            print(*row.values())
+    write_csv(folder / f"scaling-{name}.csv", rows)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ from typing import Any
 from onehead.deprecation import depth_of_caller
 from onehead.errors import ApproximationWarning
 
-__all__ = ["public_call", "without_approximation_warnings"]
-
 NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")  # sentences that differ in their numbers state the same reason
 
 _quiet: ContextVar[bool] = ContextVar("_quiet", default=False)  # within a public function, or switched off

@@ -13,17 +13,6 @@ from pathlib import Path
 
 from onehead.errors import InvalidArgument, NotWritten
 
-__all__ = [
-    "Name",
-    "atomic_file",
-    "check_file",
-    "check_folder",
-    "checked_size",
-    "is_reserved",
-    "read_file",
-    "write_atomically",
-]
-
 Name = str | os.PathLike[str]
 Refuse = Callable[[str], Exception]  # makes an exception from what is wrong with a file
 

@@ -2,8 +2,6 @@
 
 from onehead.sanitize import Unquoted
 
-__all__ = ["cite"]
-
 ENTRIES = (
     (
         "software",

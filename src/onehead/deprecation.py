@@ -3,7 +3,7 @@
 import sys
 import warnings
 
-__all__ = ["depth_of_caller", "warn_renamed"]
+REMOVED_IN = "4.0"  # version of onehead in which old forms stop working
 
 
 def depth_of_caller() -> int:
@@ -14,15 +14,13 @@ def depth_of_caller() -> int:
     return depth
 
 
-def warn_renamed(old: str, new: str, *, removed_in: str = "4.0") -> None:
+def warn_renamed(old: str, new: str) -> None:
     """Warn that a name or a form of a call is deprecated; the warning points at the code that uses it.
 
     Parameters
     ----------
     old, new : str
         The deprecated form and its replacement, as they stand in the caller's code.
-    removed_in : str
-        Version of onehead in which the old form stops working.
 
     Examples
     --------
@@ -33,5 +31,5 @@ def warn_renamed(old: str, new: str, *, removed_in: str = "4.0") -> None:
     >>> print(caught[0].message)
     weights.Course is now weights.Trajectory; the old form goes in 4.0.
     """
-    sentence = f"{old} is now {new}; the old form goes in {removed_in}."
+    sentence = f"{old} is now {new}; the old form goes in {REMOVED_IN}."
     warnings.warn(sentence, DeprecationWarning, stacklevel=depth_of_caller())

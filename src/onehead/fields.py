@@ -15,8 +15,6 @@ from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-__all__ = ["ZERO_PLUS", "Parameter", "Slider", "parameter", "parameters_of"]
-
 ZERO_PLUS = "0+"  # value of a penalty in the limit from above to zero
 BOUNDS = {"gt": "> {}", "ge": ">= {}", "lt": "< {}", "le": "<= {}"}
 

@@ -11,8 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["attach_stub"]
-
 
 def attach_stub(
     package: str, file: str, *, old_names: Mapping[str, str] | None = None

@@ -15,8 +15,6 @@ from onehead.fields import Parameter, parameter, parameters_of
 from onehead.sanitize import Unquoted
 from onehead.validation import describe_class
 
-__all__ = ["Accuracy", "Problem"]
-
 MAX_INTEGER = 10**18 - 1
 NUMERIC = ("number", "integer", "numbers")
 REPR_LENGTH = 8  # longest list that repr() writes out
@@ -138,7 +136,7 @@ class Problem(BaseModel):
             raise InvalidArgument(
                 name,
                 getattr(self, name),
-                f"{_default_text(declared.default)} for {verb}; {supported} take other values",
+                f"{_only_value(declared.default)} for {verb}; {supported} take other values",
             )
 
     def supported_by(self, verb: str) -> bool:
@@ -182,6 +180,11 @@ def _refusal(problem: type[Problem], failure: ValidationError) -> InvalidArgumen
     if first["type"] == "missing":
         return InvalidArgument(name, None, f"given: {declared[name].allowed}")
     return InvalidArgument(name, first["input"], declared[name].allowed, declared[name].choices)
+
+
+def _only_value(default: Any) -> str:
+    """Write a default value that a parameter must have; that of a switch, or none, stands on no command line."""
+    return "left out" if default is None or default is False else _default_text(default)
 
 
 def _default_text(default: Any) -> str:

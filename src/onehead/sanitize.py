@@ -5,8 +5,6 @@ Exceptions use it when they are converted to text, and the command line when it 
 
 from collections.abc import Iterable
 
-__all__ = ["Unquoted", "did_you_mean", "quoted", "visible"]
-
 MAX_VALUE_LENGTH = 200  # characters of a value in a message
 
 

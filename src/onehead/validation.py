@@ -9,7 +9,7 @@ messages have four lines.
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -17,24 +17,6 @@ import numpy as np
 from onehead.approximation import public_call
 from onehead.errors import InvalidArgument, OneheadError, OutsideDomain, TooLarge, WrongCall
 from onehead.sanitize import Unquoted, did_you_mean
-
-__all__ = [
-    "Check",
-    "Seed",
-    "array_like",
-    "checked",
-    "describe_class",
-    "generator",
-    "instance",
-    "integer",
-    "integers",
-    "number",
-    "numbers",
-    "one_of",
-    "optional",
-    "seed_number",
-    "valid_seed",
-]
 
 TOO_EXTREME = "the values are too extreme for double precision; bring them closer to 1."
 MAX_INTEGER = 2**63 - 1
@@ -188,9 +170,10 @@ def integer(least: int) -> Check:
     return check
 
 
-def number(*, above: float) -> Check:
-    """Check for a finite number above a bound."""
-    return _require(f"a number > {above:g}", lambda value: _is_number(value) and bool(value > above))
+def number(*, above: float, most: float = inf) -> Check:
+    """Check for a finite number above a bound, and not above ``most``."""
+    limit = f" and <= {most:g}" if most < inf else ""
+    return _require(f"a number > {above:g}{limit}", lambda value: _is_number(value) and bool(above < value <= most))
 
 
 def _items(name: str, values: Any, allowed: str, single: bool) -> list[Any]:

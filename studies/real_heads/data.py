@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from studies.real_heads.measure import Row, directions, final_heads, steps
 from studies.real_heads.runs import MOST_TOKENS, WIDTH, Run
 
-__all__ = ["Data", "collect", "load", "read_rows", "save", "write_rows"]
+__all__ = ["Data", "collect", "load", "load_files", "save", "save_files"]
 
 FILES = {"steps": "real-heads-steps.csv", "final": "real-heads.csv", "directions": "real-heads-directions.csv"}
 THEORY = "real-heads-theory.json"
@@ -39,15 +39,25 @@ def collect(runs: Iterable[Run], store: Path) -> Data:
 
 def save(data: Data, folder: Path) -> None:
     """Write the files."""
-    for name, file in FILES.items():
-        write_rows(folder / file, getattr(data, name))
-    (folder / THEORY).write_text(json.dumps(data.theory) + "\n", encoding="utf-8")
+    save_files(data, folder, FILES, THEORY)
 
 
 def load(folder: Path) -> Data:
     """Read the files."""
-    tables = [read_rows(folder / file) for file in FILES.values()]
-    return Data(*tables, json.loads((folder / THEORY).read_text(encoding="utf-8")))
+    return Data(*load_files(folder, FILES, THEORY))
+
+
+def save_files(data: Any, folder: Path, tables: dict[str, str], theory: str) -> None:
+    """Write the tables of a study, each to its file, and its predictions."""
+    for name, file in tables.items():
+        write_rows(folder / file, getattr(data, name))
+    (folder / theory).write_text(json.dumps(data.theory) + "\n", encoding="utf-8")
+
+
+def load_files(folder: Path, tables: dict[str, str], theory: str) -> list[Any]:
+    """Read what `save_files` has written, in this order."""
+    found: list[Any] = [read_rows(folder / file) for file in tables.values()]
+    return [*found, json.loads((folder / theory).read_text(encoding="utf-8"))]
 
 
 def write_rows(file: Path, rows: Sequence[Row]) -> None:

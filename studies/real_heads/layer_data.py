@@ -1,11 +1,10 @@
 """Data of the second study as small files of the documentation, from which its tables and figures are made."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from studies.real_heads.data import read_rows, write_rows
+from studies.real_heads.data import load_files, save_files
 from studies.real_heads.layer import fading, head_rows, step_rows
 from studies.real_heads.layer_statistics import half_points
 from studies.real_heads.layer_theory import layer_predictions, measured_variances
@@ -58,12 +57,9 @@ def collect_layer(runs: Sequence[Run], store: Path) -> LayerData:
 
 def save_layer(data: LayerData, folder: Path) -> None:
     """Write the files."""
-    for name, file in FILES.items():
-        write_rows(folder / file, getattr(data, name))
-    (folder / THEORY).write_text(json.dumps(data.theory) + "\n", encoding="utf-8")
+    save_files(data, folder, FILES, THEORY)
 
 
 def load_layer(folder: Path) -> LayerData:
     """Read the files."""
-    tables = [read_rows(folder / file) for file in FILES.values()]
-    return LayerData(*tables, json.loads((folder / THEORY).read_text(encoding="utf-8")))
+    return LayerData(*load_files(folder, FILES, THEORY))

@@ -99,6 +99,10 @@ def test_ranges_of_integers_and_of_penalties():
     assert type_of(sparse_flags.PARAMETERS["ridge"], ranged=True).convert("0+,1", None, None) == (0.0, 1.0)
     with pytest.raises(click.BadParameter):
         Range(ge=0.0).convert("0+", None, None)
+    decays = type_of(flat_parameters.PARAMETERS["weight_decay"], ranged=True)
+    assert decays.convert("0+,0.01", None, None) == (0.0, 0.01)  # the limit, where the number zero is refused
+    with pytest.raises(click.BadParameter, match=r"each a number > 0 and <= 1e\+06, or 0\+, at most"):
+        decays.convert("0,0.01", None, None)
 
 
 @pytest.mark.parametrize("command", [("aim", "curve", "--alphas", "1"), ("sparse", "align", "--beta", "1,2")])

@@ -131,6 +131,17 @@ import pytest
         ("sparse map --x beta=1 --y ridge=1 --length 5,10 --json", "--length must be one value"),
         ("sparse tune --alpha 0 --json", "--alpha must be"),
         ("sparse tune --cos-query 0.5 --sharpness 1 --json", "--cos-query must be"),
+        ("aim survivors --alpha x", "onehead: --alpha must be a number > 0 and <= 1e+06, or inf; got 'x'."),
+        ("aim predict --alpha 1 --attention cross --token-spectrum isotopic", "onehead: --token-spectrum must be "
+            "isotropic, subspace:R, levels:SHARE,RATIO, power:P, or a .npy or text file of eigenvalues"),
+        ("aim predict --alpha 1 --attention cross --token-spectrum levels:0.5,3", "levels:SHARE,RATIO with 0 < SHARE "
+            "< 1 and 0 < RATIO <= 1"),
+        ("aim predict --alpha 1 --attention cross --token-spectrum subspace:2", "subspace:R with 0 < R <= 1; got"),
+        ("aim predict --alpha 1 --attention cross --key-spectrum power:-1", "power:P with 0 <= P <= 10; got"),
+        ("sparse predict --reuse --model pooled", "--reuse must be left out for the pooled model"),
+        ("sparse predict --reuse --dim 100", "--reuse must be left out for finite_size"),
+        ("sparse predict --reuse --cos-query 0.5 --sharpness 1", "--cos-query must be left out with reuse"),
+        ("cite --json", "--json is not an option of 'onehead cite'; allowed: --help."),
         ("sparse fly", "No such command 'fly'"),
     ],
     ids=lambda row: row[0],

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.proximal_points import prox
 
 from onehead.aim import CrossEntropy
 from onehead.aim.logits.geometry import tied_geometry
@@ -11,7 +12,6 @@ from onehead.errors import SolveError
 from onehead.numerics.fixed_point import fixed_point
 from onehead.numerics.gaussian import lattice, sobol
 from onehead.numerics.parallel import thread_map, threads
-from onehead.numerics.prox import prox
 
 
 @given(

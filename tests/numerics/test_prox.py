@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
+from tests.support.proximal_points import prox
 
 from onehead.aim.logits.geometry import tied_geometry
 from onehead.aim.losses import CrossEntropy, Squared
 from onehead.errors import NotConverged
 from onehead.numerics.cholesky import factorise, saddle_free, saddle_free_pair, solve_factored
 from onehead.numerics.newton import KICK, LONGEST
-from onehead.numerics.prox import compile_row, prox
+from onehead.numerics.prox import compile_row
 
 
 @compile_row

@@ -37,7 +37,9 @@ def test_error_out_of_reach_is_reported():
     assert found.alpha == math.inf and found.samples is None and found.ridge is None
     assert found.status.startswith("out of reach") and found.floor == pytest.approx(0.2146, abs=2e-4)
     assert 0.0 < found.best_possible_alpha < 0.1
-    assert "No number of samples" in found.explain()
+    assert "No number of samples" in found.explain() and "no learner" not in found.status
+    lowest = data_for(TASK, PLAN, 0.01, model="pooled")  # below the error of the best rule that knows the signal
+    assert lowest.best_possible_alpha == math.inf and lowest.status.endswith("; no learner reaches it")
     assert "No learner reaches it" in data_for(TASK, PLAN, 0.01, model="pooled").explain()
     assert data_for(TASK, PLAN, 0.6, model="pooled").alpha == 0.0
 

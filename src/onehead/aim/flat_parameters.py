@@ -19,22 +19,6 @@ from onehead.fields import ZERO_PLUS, Parameter, parameters_of
 from onehead.results import plain
 from onehead.validation import Check, checked, instance
 
-__all__ = [
-    "LEARNER_PARAMETERS",
-    "PARAMETERS",
-    "TARGET_PARAMETERS",
-    "TASK_PARAMETERS",
-    "dimension",
-    "parameters_from_problem",
-    "parse_decay",
-    "problem_from_parameters",
-    "ratio_from_samples",
-    "require_dimension",
-    "threshold_marks",
-    "threshold_names",
-    "validate_problem",
-]
-
 # Flat names and their declarations; a new field of a target, of Task or of Learner appears here without an edit.
 TARGET_PARAMETERS: dict[str, Parameter] = {
     declared.flat: declared
@@ -167,6 +151,28 @@ def parameters_from_problem(task: Task, learner: Learner) -> dict[str, Any]:
         **{name: plain(getattr(task, name)) for name in TASK_PARAMETERS},
         **{name: plain(getattr(learner, name)) for name in LEARNER_PARAMETERS},
     }
+
+
+def target_fields(task: Task) -> dict[str, str]:
+    """Fields of the task's target, by flat parameter name."""
+    return {declared.flat: name for name, declared in parameters_of(type(task.target)).items() if name != "kind"}
+
+
+def changed_problem(task: Task, learner: Learner, changes: Mapping[str, Any]) -> tuple[Task, Learner]:
+    """Copies of a task and a learner with other values of some flat parameters, those of the target among them.
+
+    Examples
+    --------
+    >>> from onehead.aim import Learner, Task
+    >>> task, learner = changed_problem(Task(), Learner(), {"kappa0": 0.2, "noise": 0.1, "width": 0.5})
+    >>> task.target.kappa0, task.noise, learner.width
+    (0.2, 0.1, 0.5)
+    """
+    of_target = target_fields(task)
+    target = task.target.changed(**{of_target[name]: value for name, value in changes.items() if name in of_target})
+    of_task = {name: value for name, value in changes.items() if name in TASK_PARAMETERS}
+    of_learner = {name: value for name, value in changes.items() if name in LEARNER_PARAMETERS}
+    return task.changed(target=target, **of_task), learner.changed(**of_learner)
 
 
 def dimension(target: Target) -> int | None:

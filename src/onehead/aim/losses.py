@@ -21,15 +21,6 @@ from onehead.numerics.prox import compile_pair, compile_row, pair_of_row
 from onehead.results import Kind
 from onehead.sanitize import Unquoted
 
-__all__ = [
-    "LOSSES",
-    "CrossEntropy",
-    "Loss",
-    "Squared",
-    "loss_by_name",
-    "loss_for_labels",
-]
-
 LABEL_LOGIT_STEP = 1e-5  # of central differences in the label logits: relative error about 1e-10
 
 Vector = NDArray[np.float64]

@@ -14,18 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from onehead.errors import InvalidArgument
 
-__all__ = [
-    "MAX_MASK_TOKENS",
-    "NAMED_MASKS",
-    "Mask",
-    "RowKind",
-    "check_mask",
-    "is_nested",
-    "matrix_of",
-    "mutual_pair",
-    "row_kinds",
-]
-
 Matrix = NDArray[np.bool_]
 
 NAMED_MASKS = ("none", "causal", "strict")

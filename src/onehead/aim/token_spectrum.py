@@ -13,24 +13,17 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 
-__all__ = [
-    "ISOTROPIC",
-    "MAX_VALUES",
-    "check_spectrum",
-    "effective_share",
-    "eigenvalues",
-    "rounded_spectrum",
-    "spectrum_dimension",
-    "spectrum_levels",
-    "subspace_share",
-]
-
 Array = NDArray[np.float64]
 
 ISOTROPIC = "isotropic"
 FORMS = "isotropic, subspace:R, levels:SHARE,RATIO, power:P (with a dimension) or a list of eigenvalues"
 MAX_VALUES = 4096  # eigenvalues of a list
 LARGEST_POWER = 10.0  # exponent of a power law
+RANGES = {  # what the numbers of each form may be
+    "subspace": "subspace:R with 0 < R <= 1",
+    "levels": "levels:SHARE,RATIO with 0 < SHARE < 1 and 0 < RATIO <= 1: a share of the eigenvalues is 1, others RATIO",
+    "power": f"power:P with 0 <= P <= {LARGEST_POWER:g}",
+}
 
 
 def check_spectrum(name: str, value: Any, dim: int | None = None) -> str:
@@ -51,7 +44,7 @@ def check_spectrum(name: str, value: Any, dim: int | None = None) -> str:
     try:
         numbers = [float(text) for text in rest.split(",")] if rest else []
     except ValueError:
-        raise InvalidArgument(name, value, FORMS) from None
+        raise InvalidArgument(name, value, RANGES.get(kind, FORMS)) from None
     if kind == "values" and numbers:
         return _check_list(name, value, numbers)
     if kind == "subspace" and len(numbers) == 1 and 0.0 < numbers[0] <= 1.0:
@@ -65,7 +58,7 @@ def check_spectrum(name: str, value: Any, dim: int | None = None) -> str:
         if size == int(size) and 2 <= size <= MAX_VALUES and dim in (None, size):
             return f"power:{numbers[0]:.12g},{int(size)}"
         raise InvalidArgument(name, value, f"a power law of {dim or f'2 to {MAX_VALUES}'} dimensions")
-    raise InvalidArgument(name, value, FORMS)
+    raise InvalidArgument(name, value, RANGES.get(kind, FORMS))
 
 
 def _check_list(name: str, given: Any, numbers: Any) -> str:

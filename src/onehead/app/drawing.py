@@ -6,22 +6,6 @@ from html import escape
 from textwrap import wrap
 from typing import Any
 
-__all__ = [
-    "THEME_COLOURS",
-    "Figure",
-    "add_vertical_mark",
-    "alt_text",
-    "contour_levels",
-    "contours",
-    "figure",
-    "format_value",
-    "heatmap",
-    "line",
-    "points",
-    "text_figure",
-    "with_marked_point",
-]
-
 Figure = dict[str, Any]
 
 LABEL_HEIGHT = 16  # pixels of a line of names above a plot

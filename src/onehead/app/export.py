@@ -25,8 +25,6 @@ from onehead.atomic_io import write_atomically
 from onehead.errors import InvalidArgument
 from onehead.results import plain
 
-__all__ = ["GRID", "PARTIAL_FOLDER", "Grid", "check_not_replaced", "export"]
-
 PARTIAL_FOLDER = "recording"  # subfolder with the answers recorded so far, removed at the end
 # the page may run its own scripts and styles, and send no request
 CONTENT_POLICY = (

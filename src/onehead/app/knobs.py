@@ -19,20 +19,6 @@ from onehead.problem import Problem
 from onehead.sparse.task import Protocol
 from onehead.sparse.task import Task as SparseTask
 
-__all__ = [
-    "GROUPS",
-    "KNOBS",
-    "PROBLEMS",
-    "RARELY_USED",
-    "Axis",
-    "Checkpoint",
-    "Knob",
-    "Page",
-    "Training",
-    "TrainingTime",
-    "Value",
-]
-
 Value = float | int | str | bool
 MapParameter = Literal["alpha", "weight_decay", "noise", "kappa0", "width"]
 

@@ -10,8 +10,6 @@ from importlib.metadata import PackageNotFoundError, metadata
 
 from onehead.citation import ENTRIES
 
-__all__ = ["READING_LIST", "papers", "project_urls", "reading_list"]
-
 # view -> documentation pages that belong to it, with their titles, and the subpackage that computes it
 READING_LIST: dict[str, tuple[dict[str, str], str]] = {
     "head": ({"start": "Start here", "theory": "Theory: the basic model"}, "aim"),

@@ -14,8 +14,6 @@ from onehead.app.presets import PRESETS
 from onehead.app.tours import TOURS
 from onehead.app.views import VIEWS
 
-__all__ = ["ASSETS", "PURPOSE", "SCRIPTS", "STYLES", "index_page", "render_page"]
-
 ASSETS = Path(__file__).parent / "assets"
 STYLES = ("katex/katex.min.css", "explorer.css")
 SCRIPTS = (

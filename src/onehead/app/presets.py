@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from onehead.app.knobs import Value
 
-__all__ = ["JOINT", "PRESETS", "TWO_HEADS", "Preset"]
-
 
 class Preset(NamedTuple):
     """A named setting: a view and the knobs that differ from their defaults."""

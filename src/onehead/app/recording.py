@@ -31,18 +31,6 @@ from onehead.results import plain
 from onehead.sweep import sweep
 from onehead.sweep.storage.version import NUMERICAL
 
-__all__ = [
-    "GRID",
-    "OWN_STOPS",
-    "Grid",
-    "Recording",
-    "Setting",
-    "knob_run",
-    "off_grid_settings",
-    "record",
-    "recorded_files",
-]
-
 INTERPOLATION_NOTE = (
     "Between computed points the line is off by at most {:.2g} % of its highest value, measured where it curves most."
 )

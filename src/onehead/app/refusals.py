@@ -9,8 +9,6 @@ from onehead.errors import InvalidArgument, OneheadError
 from onehead.fields import ZERO_PLUS, Parameter
 from onehead.sanitize import quoted, visible
 
-__all__ = ["MAX_VALUE_LENGTH", "as_sentence", "explain", "explain_value", "shortened"]
-
 MAX_VALUE_LENGTH = 40  # characters of a value in the address; no number needs more
 BOUNDS = {"gt": "greater than {}", "ge": "at least {}", "lt": "less than {}", "le": "at most {}"}
 KNOB_OF_ARGUMENT = {"head_count": "heads", "heads": "aim_heads"}  # arguments of the library whose knob has another name

@@ -17,8 +17,6 @@ from onehead.problem import Problem
 from onehead.sparse.task import Protocol
 from onehead.sparse.task import Task as SparseTask
 
-__all__ = ["State", "read_state"]
-
 P = TypeVar("P", bound=Problem)
 
 MIN_TOKENS = 2

@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 from onehead.app.knobs import Value
 from onehead.app.presets import JOINT, TWO_HEADS
 
-__all__ = ["TOURS", "Step", "Tour"]
-
 
 class Step(NamedTuple):
     """One step of a tour: a view, the values of its knobs, and a knob that is moved from one value to another.

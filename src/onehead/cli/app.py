@@ -11,11 +11,10 @@ from onehead.atomic_io import check_file, check_folder
 from onehead.cli.main import INTERRUPTED
 from onehead.cli.parsing.groups import OrderedGroup
 from onehead.cli.parsing.values import Number
-from onehead.cli.rendering.output import note, print_json, progress
+from onehead.cli.rendering.output import print_json, progress
+from onehead.cli.rendering.terminal import note
 from onehead.errors import InvalidArgument, MissingExtra
 from onehead.numerics.interrupts import raise_if_interrupted
-
-__all__ = ["command"]
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 BASE = "Address of an exported page; Copy link then points to it."
@@ -107,7 +106,8 @@ def export_page(ctx: click.Context, folder: str, base: str, as_json: bool) -> No
     if target.is_dir():
         for name in ("index.html", "card.png"):
             check_file("FOLDER", target / name)
-    from onehead.app.export import GRID, PARTIAL_FOLDER, check_not_replaced, export
+    from onehead.app.export import PARTIAL_FOLDER, check_not_replaced, export
+    from onehead.app.recording import GRID
 
     check_not_replaced(target)
     try:

@@ -5,8 +5,6 @@ import click
 from onehead.citation import cite
 from onehead.cli.rendering.terminal import print_lines
 
-__all__ = ["command"]
-
 
 @click.command()
 def command() -> None:

@@ -5,8 +5,6 @@ from click.shell_completion import get_completion_class
 
 from onehead.cli.rendering.terminal import print_lines
 
-__all__ = ["command"]
-
 INSTALL_LINES = {
     "bash": 'eval "$(onehead completion bash)"    in ~/.bashrc',
     "zsh": 'eval "$(onehead completion zsh)"    in ~/.zshrc',

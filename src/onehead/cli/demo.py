@@ -6,10 +6,9 @@ import click
 import numpy as np
 
 from onehead.atomic_io import check_file, check_folder
-from onehead.cli.rendering.output import note, print_json, print_rows, progress, save_figure
+from onehead.cli.rendering.output import print_json, print_rows, progress, save_figure
+from onehead.cli.rendering.terminal import note
 from onehead.numerics.interrupts import require_complete
-
-__all__ = ["command"]
 
 # sample ratios of the predicted curve, evenly spaced on its axis and so dense that no corner can be seen
 CURVE = np.geomspace(0.05, 2.0, 80)

@@ -8,15 +8,14 @@ import click
 from onehead.atomic_io import check_folder
 from onehead.cli.main import INTERRUPTED
 from onehead.cli.parsing.groups import OrderedGroup
-from onehead.cli.rendering.output import note, print_json, print_lines, print_rows, sweep_progress
+from onehead.cli.rendering.output import print_json, print_rows, sweep_progress
 from onehead.cli.rendering.render import json_option
+from onehead.cli.rendering.terminal import note, print_lines
 from onehead.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from onehead.figures.make import Made
     from onehead.sweep import Counts
-
-__all__ = ["command"]
 
 CHECKPOINT = "out/minilm"
 

@@ -15,8 +15,6 @@ from onehead.errors import InvalidArgument, MissingExtra, OneheadError
 from onehead.numerics.interrupts import interrupt_count, raise_if_interrupted, record_interrupts
 from onehead.sanitize import did_you_mean
 
-__all__ = ["cli", "run"]
-
 # name -> (module, help); a module is imported only when its command is called, so that --version is fast
 COMMANDS = {
     "demo": ("onehead.cli.demo", "A learning curve and a spectrum, predicted and trained, in about a minute."),
@@ -130,7 +128,7 @@ def _click_message(error: click.ClickException) -> str:
         # compared without the dashes, which would make any two options look similar
         close = did_you_mean(error.option_name.lstrip("-"), [name.lstrip("-") for name in known])
         close = close.replace("did you mean ", "did you mean --")
-        return f"{error.option_name} is not an option of '{command}'{close}; allowed: {', '.join(known)}."
+        return f"{error.option_name} is not an option of '{command}'{close}; allowed: {', '.join(known) or '--help'}."
     if isinstance(error, click.MissingParameter) and error.param is not None:
         wanted = getattr(error.param, "help", None) or "see --help"  # an argument has one since click 8.5
         return f"{error.param.opts[0]} must be given: {wanted}".rstrip(".") + "."

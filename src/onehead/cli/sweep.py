@@ -9,16 +9,9 @@ from onehead.atomic_io import check_file
 from onehead.cli.main import INTERRUPTED
 from onehead.cli.parsing.groups import OrderedGroup
 from onehead.cli.parsing.values import Choice, flag_of
-from onehead.cli.rendering.output import (
-    format_duration,
-    note,
-    print_json,
-    print_lines,
-    print_rows,
-    spinner,
-    sweep_progress,
-)
+from onehead.cli.rendering.output import format_duration, print_json, print_rows, spinner, sweep_progress
 from onehead.cli.rendering.render import json_option
+from onehead.cli.rendering.terminal import note, print_lines
 from onehead.fields import parameters_of
 from onehead.numerics.parallel import cores
 from onehead.sweep import Counts, Store, Table, read_spec
@@ -30,8 +23,6 @@ from onehead.sweep.executors.slurm import Slurm
 from onehead.sweep.export import select_columns, write_csv, write_parquet
 from onehead.sweep.spec import DEFAULT_POINT_LIMIT
 from onehead.sweep.storage.lock import store_files
-
-__all__ = ["command"]
 
 PARAMETERS = parameters_of(RunSettings, *(entry.settings for entry in EXECUTORS.values()))
 

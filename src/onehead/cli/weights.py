@@ -9,14 +9,13 @@ import click
 
 from onehead.atomic_io import check_folder
 from onehead.cli.parsing.values import Number, Range
-from onehead.cli.rendering.output import note, progress, save_figure
+from onehead.cli.rendering.output import progress, save_figure
 from onehead.cli.rendering.render import CommandResult, output_options
+from onehead.cli.rendering.terminal import note
 from onehead.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from onehead.weights import Survey, Trajectory
-
-__all__ = ["command"]
 
 SURVEY_COLUMNS = ("layer", "head", "verdict", "evidence", "advice")
 TRAJECTORY_COLUMNS = ("layer", "head", "verdict", "emerged", "outliers", "rank", "moved")

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from onehead.sweep import Table
 
-__all__ = ["Agreement", "Pair", "assess_agreement", "compare", "ks_distance", "noise_bound", "pair"]
-
 FINITE_SIZE_FACTOR = 3.0  # a run of size d differs from the limit by a relative O(1/d), up to 3/d (1.8)
 MAX_STANDARD_ERRORS = 3.0  # a larger difference is more than noise
 CONFIDENCE = 0.95

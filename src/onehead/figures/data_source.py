@@ -10,8 +10,6 @@ from onehead.sweep import Counts, Executor, Inline, Spec, Table
 from onehead.sweep.api import solved_sweep
 from onehead.sweep.registry import call_named
 
-__all__ = ["DataSource"]
-
 Value = TypeVar("Value")
 
 # columns that change from run to run, or that carry no information for a figure

@@ -8,7 +8,6 @@ import numpy as np
 from onehead.aim.targets import MarchenkoPastur, Target
 from onehead.figures.data_source import DataSource
 from onehead.plot.style import (
-    ALPHA_LABEL,
     MODEL_COLOURS,
     TARGET_FILL,
     despine,
@@ -22,12 +21,6 @@ from onehead.sweep import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = [
-    "ALPHA_LABEL", "GAUSSIAN_STYLE", "LEADING", "SAMPLES_LABEL", "ZERO_RATIO", "curves", "density",
-    "law_and_histogram", "line", "marks", "mean_and_error", "mean_by_rank", "plain_ticks", "rows_with", "shared_grid",
-    "target_density",
-]  # fmt: skip
 
 Rows = Iterable[Mapping[str, Any]]
 

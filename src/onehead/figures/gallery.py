@@ -11,8 +11,6 @@ from onehead.atomic_io import write_atomically
 from onehead.errors import InvalidArgument
 from onehead.figures.registry import NAMES, SOURCES, total_minutes
 
-__all__ = ["write_gallery"]
-
 ASSETS = "assets/figures"
 FULL, QUICK = total_minutes(quick=False), total_minutes(quick=True)  # on two cores
 INTRODUCTION = f"""---

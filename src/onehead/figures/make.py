@@ -17,8 +17,6 @@ from onehead.numerics.parallel import cores
 from onehead.sweep import Counts, Executor, Inline
 from onehead.sweep.executors import Local
 
-__all__ = ["STORE", "Made", "make"]
-
 STORE = "figures.sqlite"
 
 

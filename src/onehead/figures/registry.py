@@ -12,8 +12,6 @@ from onehead.figures.data_source import DataSource
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-__all__ = ["NAMES", "SOURCES", "Drawing", "Figure", "figure_named", "figures", "select_figures", "total_minutes"]
-
 SOURCES = {"aim": "arXiv 2509.24914", "sparse": "arXiv 2509.25153", "own": "onehead"}
 
 

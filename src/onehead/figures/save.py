@@ -17,8 +17,6 @@ from onehead.results import plain
 from onehead.sweep import NUMERICAL
 from onehead.sweep.export import write_csv
 
-__all__ = ["SUFFIXES", "files_of", "save"]
-
 SUFFIXES = (".png", ".pdf", ".csv", ".json")
 DPI = 110
 LIBRARIES = ("numpy", "scipy", "numba", "matplotlib")

@@ -14,23 +14,6 @@ from onehead.aim.flat_parameters import problem_from_parameters
 from onehead.errors import NotConverged
 from onehead.problem import Problem
 
-__all__ = [
-    "bayes_gap",
-    "best_decay",
-    "call_name",
-    "checkpoint_head",
-    "counting",
-    "distance",
-    "first_cosines",
-    "leading_point",
-    "phase_row",
-    "scaling_point",
-    "separable_crossing",
-    "start_gap",
-    "surviving_heads",
-    "trained_head",
-]
-
 Array = NDArray[np.float64]
 Row = dict[str, Any]
 Kind = TypeVar("Kind", bound=Problem)

@@ -8,8 +8,6 @@ from math import copysign, isnan, sqrt
 
 from onehead.errors import NonFinite, NotConverged, OutsideDomain
 
-__all__ = ["brent_minimum", "brent_root"]
-
 RELATIVE_TOLERANCE = 4.0 * 2.0**-52
 GOLDEN_SECTION = 0.5 * (3.0 - sqrt(5.0))
 SQRT_EPSILON = sqrt(

@@ -5,10 +5,8 @@ import numpy as np
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import KICK, LONGEST, SAFE_PIVOT
 
-__all__ = ["factorise", "invert_factored", "saddle_free", "saddle_free_pair", "solve_factored"]
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def factorise(hessian, factor):  # type: ignore[no-untyped-def]
     """Cholesky factor of the Hessian; False when it is not safely positive definite."""
     n = hessian.shape[0]
@@ -28,7 +26,7 @@ def factorise(hessian, factor):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def solve_factored(factor, x):  # type: ignore[no-untyped-def]
     """Solve L L' x = b in place, ``x`` holding b."""
     n = x.shape[0]
@@ -42,7 +40,7 @@ def solve_factored(factor, x):  # type: ignore[no-untyped-def]
         x[i] /= factor[i, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def invert_factored(factor, inverse):  # type: ignore[no-untyped-def]
     """(L L')^-1 from its Cholesky factor: L^-1 first, kept in the lower half, then its own square."""
     n = factor.shape[0]
@@ -64,7 +62,7 @@ def invert_factored(factor, inverse):  # type: ignore[no-untyped-def]
             inverse[i, j] = inverse[j, i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def saddle_free(hessian, gradient, move):  # type: ignore[no-untyped-def]
     """Newton's step with every curvature replaced by its size, so that it goes downhill in all directions."""
     n = gradient.shape[0]
@@ -88,7 +86,7 @@ def saddle_free(hessian, gradient, move):  # type: ignore[no-untyped-def]
             move[i] *= LONGEST / size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def saddle_free_pair(h0, off, h1, g0, g1):  # type: ignore[no-untyped-def]
     """`saddle_free` for two coordinates."""
     middle, half = 0.5 * (h0 + h1), 0.5 * (h0 - h1)

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from onehead.errors import Diverged, NonFinite, NotConverged
 
-__all__ = ["FixedPoint", "fixed_point"]
-
 Vector = NDArray[np.float64]
 
 RESTART_GROWTH = 20.0  # residual over the best one, above which the best iterate is restored

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from onehead.numerics.sobol import BITS, scrambled_net
 
-__all__ = ["GaussianRule", "cumulative", "density", "lattice", "monte_carlo", "sobol"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianRule:

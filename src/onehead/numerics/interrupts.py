@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["interrupt_count", "raise_if_interrupted", "record_interrupts", "require_complete"]
-
 _pending = threading.Event()  # set by Ctrl-C until its exception has been handled
 _interrupts: list[int] = []  # one entry per Ctrl-C of this process
 

@@ -11,6 +11,7 @@ would take 0.33 s of the 1.2 s of processor time of ``onehead aim predict``.
 """
 
 import hashlib
+import inspect
 import os
 import pickletools
 import shutil
@@ -30,8 +31,6 @@ from typing import Any
 import numba
 from numba.core import event
 
-__all__ = ["COMPILING", "compile_all", "compile_pointer", "discard_damaged_cache", "njit"]
-
 COMPILING = "onehead: compiling for this machine; this happens once and takes about ten seconds.\n"
 COMPILED = "onehead: compiled {name}, {seconds:.0f} s.\n"
 MINIMUM_REPORTED_SECONDS = 0.5  # of a compilation that is reported
@@ -40,6 +39,7 @@ NO_CACHE = (
     "for up to a minute; set NUMBA_CACHE_DIR to a writable folder."
 )
 MINIMUM_FREE_BYTES = 20_000_000  # room for the cache of all kernels, which takes half of it
+OPTIONS = {"nogil": True, "error_model": "numpy"}  # of every kernel, unless it says otherwise
 BLAS = "scipy.linalg.cython_blas"
 
 PACKAGE = Path(__file__).parents[1]
@@ -57,21 +57,26 @@ _first_call = threading.RLock()
 _loaders: dict[str, Callable[[], None]] = {}  # what compiles each kernel with a signature, by the name of its function
 
 
-def njit(signature: Any = None, *, cache: bool = False, **options: Any) -> Any:
+def njit(signature: Any = None, *, cache: bool = True, **options: Any) -> Any:
     """Compile a function like ``numba.njit``, but on the first call even if a signature is given.
 
     A signature fixes the types, so that only one version is compiled; a kernel that is never called costs nothing. A
     function with a signature can be called from Python only, one without a signature from other kernels, too. The
-    cache on disk is left out where none can be written.
+    cache on disk is left out where none can be written. By default kernels release the GIL and divide as numpy does;
+    ``cache=False`` is for functions that are made at run time and cached with those that call them.
 
     Examples
     --------
-    >>> @njit("float64(float64)", cache=True)
+    >>> @njit("float64(float64)")
     ... def twice(x):
     ...     return 2 * x
     >>> twice(21)
     42.0
     """
+
+    options = {**OPTIONS, **options}
+    if inspect.isfunction(signature):  # the decorator without arguments
+        return _compiled(signature, None, cache, options)
 
     def decorate(function: Callable[..., Any]) -> Any:
         if signature is None or numba.config.DISABLE_JIT:
@@ -97,7 +102,7 @@ def njit(signature: Any = None, *, cache: bool = False, **options: Any) -> Any:
 
 def compile_pointer(signature: Any, function: Callable[..., Any], *, cache: bool = True) -> Any:
     """Compile a function immediately, so that kernels can take it as an argument; cached if it is defined in a file."""
-    return _compiled(function, signature, cache, {"nogil": True, "error_model": "numpy"})
+    return _compiled(function, signature, cache, OPTIONS)
 
 
 def _compiled(function: Callable[..., Any], signature: Any, cache: bool, options: dict[str, Any]) -> Any:

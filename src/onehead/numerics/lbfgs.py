@@ -8,14 +8,12 @@ from numpy.typing import NDArray
 
 from onehead.numerics.jit import njit
 
-__all__ = ["LbfgsHistory"]
-
 Array = NDArray[np.float64]
 
 MINIMUM_COSINE = 1e-12  # of step and gradient change; pairs below it would make the inverse Hessian indefinite
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True, error_model="python")
 def _first_loop(steps, changes, count, coefficients, out):  # type: ignore[no-untyped-def]
     """First loop of the two-loop recursion of Nocedal, from the last of ``count`` steps to the oldest stored one."""
     rows, size = steps.shape
@@ -30,7 +28,7 @@ def _first_loop(steps, changes, count, coefficients, out):  # type: ignore[no-un
             out[i] -= product / curvature * y[i]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True, error_model="python")
 def _second_loop(steps, changes, count, coefficients, out):  # type: ignore[no-untyped-def]
     """Second loop of the two-loop recursion, from the oldest stored step to the last."""
     rows, size = steps.shape

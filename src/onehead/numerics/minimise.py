@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 from onehead.numerics.lbfgs import LbfgsHistory
 
-__all__ = ["Minimum", "Stopped", "adam", "lbfgs", "stationarity"]
-
 Array = NDArray[np.float64]
 Function = Callable[[Array], tuple[float, Array]]
 Curvature = Callable[[Array], Callable[[Array], Array]]

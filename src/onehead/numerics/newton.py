@@ -8,24 +8,6 @@ from typing import Any
 
 from onehead.numerics.jit import njit
 
-__all__ = [
-    "ARMIJO",
-    "FLAT",
-    "KICK",
-    "LAST_STEP",
-    "LONGEST",
-    "MAX_NEWTON",
-    "ROUNDING",
-    "SAFE_PIVOT",
-    "SHORTEST",
-    "SLACK",
-    "is_lower",
-    "largest_entry",
-    "newton_on_matrices",
-    "newton_on_vectors",
-    "safeguarded_newton",
-]
-
 MAX_NEWTON = 200
 ARMIJO = 1e-4
 LAST_STEP = 1e-5  # relative size of a step that leaves an error of about its square, as Newton's method is quadratic
@@ -39,7 +21,7 @@ SAFE_PIVOT = 1e-6  # share of a diagonal entry below which a pivot is rounding, 
 MINIMUM_GAIN = 1e-10  # relative difference of the objective by which a minimum is lower than another one
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def is_lower(value, than):  # type: ignore[no-untyped-def]
     """Whether a minimum is lower than another one by more than the error of both."""
     return value < than - MINIMUM_GAIN * (1.0 + abs(than))
@@ -67,7 +49,7 @@ def safeguarded_newton(objective: Any, newton_step: Any, displace: Any, accept: 
         Largest gradient entry.
     """
 
-    @njit(nogil=True, error_model="numpy")  # compiled into the functions that call it, and cached with them
+    @njit(cache=False)  # compiled into the functions that call it, and cached with them
     def minimise(problem, point, work):  # type: ignore[no-untyped-def]
         """Move to the minimum that Newton's method reaches from ``point``; return it and its state."""
         state = objective(problem, point, work)
@@ -90,7 +72,7 @@ def safeguarded_newton(objective: Any, newton_step: Any, displace: Any, accept: 
     return minimise
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _displace_vector(point, move, length, work):  # type: ignore[no-untyped-def]
     """Fill the work space ``trial`` with point + length * move."""
     trial = work[2]
@@ -99,7 +81,7 @@ def _displace_vector(point, move, length, work):  # type: ignore[no-untyped-def]
     return trial
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _displace_matrix(point, move, length, work):  # type: ignore[no-untyped-def]
     """Fill the work space ``trial`` with point + length * move."""
     trial = work[2]
@@ -109,7 +91,7 @@ def _displace_matrix(point, move, length, work):  # type: ignore[no-untyped-def]
     return trial
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _accept_vector(point, trial):  # type: ignore[no-untyped-def]
     """Overwrite the point by the trial point."""
     for i in range(point.shape[0]):
@@ -117,7 +99,7 @@ def _accept_vector(point, trial):  # type: ignore[no-untyped-def]
     return point
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _accept_matrix(point, trial):  # type: ignore[no-untyped-def]
     """Overwrite the point by the trial point."""
     for i in range(point.shape[0]):
@@ -126,7 +108,7 @@ def _accept_matrix(point, trial):  # type: ignore[no-untyped-def]
     return point
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _steepest_of_vector(state, work):  # type: ignore[no-untyped-def]
     """Largest entry of the gradient in the work space."""
     gradient, steepest = work[0], 0.0
@@ -135,7 +117,7 @@ def _steepest_of_vector(state, work):  # type: ignore[no-untyped-def]
     return steepest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def largest_entry(matrix):  # type: ignore[no-untyped-def]
     """Largest absolute value of the entries of a matrix, without work space."""
     largest = 0.0
@@ -145,7 +127,7 @@ def largest_entry(matrix):  # type: ignore[no-untyped-def]
     return largest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _steepest_of_matrix(state, work):  # type: ignore[no-untyped-def]
     """Largest entry of the gradient in the work space."""
     return largest_entry(work[0])

@@ -11,8 +11,6 @@ from typing import TypeVar
 from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 from onehead.numerics.progress import Progress, counter
 
-__all__ = ["cores", "map_chains", "thread_map", "threads"]
-
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 Start = TypeVar("Start")

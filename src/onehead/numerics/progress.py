@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from time import perf_counter
 
-__all__ = ["LOGGER", "Progress", "counter"]
-
 LOGGER = logging.getLogger("onehead")
 LOG_SECONDS = 5.0  # between two messages about the same computation, and before the first
 LINE_SECONDS = 0.2  # between two updates of the line on the terminal

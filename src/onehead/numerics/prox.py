@@ -13,29 +13,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float64, int64, types
+from numba import float64, types
 from numpy.typing import NDArray
 
-from onehead.errors import NotConverged
 from onehead.numerics.cholesky import factorise, saddle_free, saddle_free_pair, solve_factored
 from onehead.numerics.jit import compile_pointer, njit
 from onehead.numerics.newton import KICK, LONGEST, SAFE_PIVOT, newton_on_vectors, safeguarded_newton
-
-__all__ = [
-    "PAIR",
-    "ROW",
-    "ProxPoints",
-    "Scratch",
-    "compile_pair",
-    "compile_row",
-    "minimise_prox",
-    "newton_line",
-    "newton_pair",
-    "newton_prox",
-    "pair_of_row",
-    "prox",
-    "scratch",
-]
 
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
@@ -81,7 +64,7 @@ class Scratch(NamedTuple):
     row_hessian: NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def scratch(n, width):  # type: ignore[no-untyped-def]
     """Allocate the work space for ``n`` coordinates and rows of ``width`` entries."""
     return Scratch(
@@ -97,7 +80,7 @@ def scratch(n, width):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _objective(problem, u, work):  # type: ignore[no-untyped-def]
     """Objective at ``u``, in a tuple; fills its gradient and Hessian."""
     select, metric, inverse_step, v, label, row = problem
@@ -128,7 +111,7 @@ def _objective(problem, u, work):  # type: ignore[no-untyped-def]
     return (value,)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _newton_step(problem, u, state, work):  # type: ignore[no-untyped-def]
     """Newton's step by the Cholesky factor of the Hessian, or a step that leaves a saddle."""
     gradient, move, _, hessian, factor, _, _, _, _ = work
@@ -153,7 +136,7 @@ def _newton_step(problem, u, state, work):  # type: ignore[no-untyped-def]
 minimise_prox = newton_on_vectors(_objective, _newton_step)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-untyped-def]
     """Move ``u`` to the local minimum that safeguarded Newton reaches from it.
 
@@ -163,7 +146,7 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
     return state[0]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _pair_objective(problem, u, work):  # type: ignore[no-untyped-def]
     """Value, gradient and Hessian diagonal for two coordinates, each with a loss of its own."""
     (p00, p01, p11), (v0, v1), (y0, c0, y1, c1), pair = problem
@@ -175,7 +158,7 @@ def _pair_objective(problem, u, work):  # type: ignore[no-untyped-def]
     return value, g0 + slope0, g1 + slope1, p00 + curve0, p11 + curve1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _pair_step(problem, u, state, work):  # type: ignore[no-untyped-def]
     """Newton's step of two coordinates, or a step that leaves a saddle."""
     p01 = problem[0][1]
@@ -190,19 +173,19 @@ def _pair_step(problem, u, state, work):  # type: ignore[no-untyped-def]
     return (m0, m1), g0 * m0 + g1 * m1, size, regular
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _displace_pair(u, move, length, work):  # type: ignore[no-untyped-def]
     """u + length * move."""
     return u[0] + length * move[0], u[1] + length * move[1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _accept(u, trial):  # type: ignore[no-untyped-def]
     """Return the trial point: numbers are not overwritten."""
     return trial
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _steepest_of_pair(state, work):  # type: ignore[no-untyped-def]
     """Largest gradient entry of two coordinates."""
     return max(abs(state[1]), abs(state[2]))
@@ -214,7 +197,7 @@ def _steepest_of_pair(state, work):  # type: ignore[no-untyped-def]
 newton_pair = safeguarded_newton(_pair_objective, _pair_step, _displace_pair, _accept, _steepest_of_pair)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _line_objective(problem, u, work):  # type: ignore[no-untyped-def]
     """Value, slope and curvature for one coordinate."""
     p, v, (y, c), pair = problem
@@ -222,7 +205,7 @@ def _line_objective(problem, u, work):  # type: ignore[no-untyped-def]
     return 0.5 * p * (u - v) ** 2 + loss, p * (u - v) + slope, p + curve
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _line_step(problem, u, state, work):  # type: ignore[no-untyped-def]
     """Newton's step of one coordinate, or a step that leaves a maximum."""
     p = problem[0]
@@ -236,13 +219,13 @@ def _line_step(problem, u, state, work):  # type: ignore[no-untyped-def]
     return move, g * move, abs(move) / (1.0 + abs(u)), regular
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _displace_line(u, move, length, work):  # type: ignore[no-untyped-def]
     """u + length * move."""
     return u + length * move
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _steepest_of_line(state, work):  # type: ignore[no-untyped-def]
     """Size of the slope of one coordinate."""
     return abs(state[1])
@@ -251,86 +234,3 @@ def _steepest_of_line(state, work):  # type: ignore[no-untyped-def]
 # Minimum of one coordinate. The problem is the metric over the step, the centre, the label (y, 1 - y) and the pair
 # function; the state is the value, the slope and the curvature.
 newton_line = safeguarded_newton(_line_objective, _line_step, _displace_line, _accept, _steepest_of_line)
-
-
-@njit(
-    types.void(
-        ROW,
-        types.Array(int64, 2, "C"),
-        _matrix,
-        float64,
-        _matrix,
-        types.Array(float64, 3, "C"),
-        _matrix,
-        _matrix,
-    ),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
-def _prox_batch(row, select, metric, step, v, label, u, out):  # type: ignore[no-untyped-def]
-    """Run `newton_prox` on every point; ``out`` receives the value and the gradient norm."""
-    w = scratch(u.shape[1], select.shape[1])
-    for i in range(u.shape[0]):
-        out[i, 0] = newton_prox(row, select, metric, step, v[i], label[i], u[i], w)
-        out[i, 1] = np.max(np.abs(w.gradient))
-
-
-class ProxPoints(NamedTuple):
-    """Minimisers, objective values and gradient norms, one per point."""
-
-    u: NDArray[np.float64]
-    value: NDArray[np.float64]
-    gradient_norm: NDArray[np.float64]
-
-
-def prox(
-    row: Any,
-    select: NDArray[np.int64],
-    metric: NDArray[np.float64],
-    step: float,
-    centre: NDArray[np.float64],
-    label: NDArray[np.float64],
-    start: NDArray[np.float64],
-    *,
-    tolerance: float = 1e-6,
-) -> ProxPoints:
-    """Proximal points of a batch, each the local minimum reached from its own start.
-
-    Parameters
-    ----------
-    row : compiled row function
-        See `compile_row`.
-    select : int array of shape (rows, width)
-    metric : array of shape (n, n)
-    step : float
-    centre, start : arrays of shape (points, n)
-    label : array of shape (points, rows, width)
-    tolerance : float
-        Largest gradient entry allowed at a returned point.
-
-    Raises
-    ------
-    NotConverged
-        When a point keeps a larger gradient; the text names the first one.
-    """
-    u = np.array(start, dtype=float, order="C")
-    out = np.empty((len(u), 2))
-    _prox_batch(
-        row,
-        np.ascontiguousarray(select, dtype=np.int64),
-        np.ascontiguousarray(metric, dtype=float),
-        float(step),
-        np.ascontiguousarray(centre, dtype=float),
-        np.ascontiguousarray(label, dtype=float),
-        u,
-        out,
-    )
-    bad = np.flatnonzero(~(out[:, 1] <= tolerance))
-    if bad.size:
-        raise NotConverged(
-            f"{bad.size} of {len(u)} proximal points keep a gradient above {tolerance:.0e}, "
-            f"the first is point {bad[0]} with {out[bad[0], 1]:.1e}.",
-            residual=float(np.max(out[:, 1])),
-        )
-    return ProxPoints(u, out[:, 0], out[:, 1])

@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SAFETY_FACTOR", "error_from_replicates"]
-
 # Factor on the standard error. With 8 or 16 replicates the ratio of deviation to standard error follows Student's law
 # with 7 or 15 degrees of freedom, whose tails are longer than Gaussian: it exceeds three stated errors once in 400 or
 # in 2,000 cases.

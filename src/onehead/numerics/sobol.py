@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BITS", "scrambled_net"]
-
 BITS = 30  # of a coordinate
 TABLE_FILE = Path(__file__).with_name("sobol_table.npz")  # of Joe and Kuo, for the first coordinates
 TABLE_COORDINATES = 2048

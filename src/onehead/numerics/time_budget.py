@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable
 
-__all__ = ["stopwatch"]
-
 
 def stopwatch(seconds: float) -> Callable[[], bool]:
     """Start a time limit, and return a function that says whether it is exceeded.

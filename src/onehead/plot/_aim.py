@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from onehead.aim.verbs.thresholds import Thresholds
     from onehead.aim.verbs.tune import Tuned
 
-__all__ = ["best_possible", "learning_curve", "spectrum", "tuning"]
-
 APPROXIMATE_DASH = (0, (3, 1.5))
 BEST_COLUMN = "bayes_test_error"
 CURVE_LINES = {  # columns of a learning curve: colour, dash, width, label

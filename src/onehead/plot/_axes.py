@@ -8,8 +8,6 @@ from onehead.plot.style import OVERLAY_COLOURS, SERIES_GID, fresh_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["OVERLAY_COLOURS", "LineStyle", "line_style", "resolve_axes"]
-
 
 def resolve_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axes":
     """Return the given axes, or axes on a new figure of this size in inches if there are none."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from onehead.results.grids import Map
 
-__all__ = ["SPARSE_LABELS", "heat_map"]
-
 AIM_LABELS = {  # of axes, by parameter
     "alpha": r"samples per squared dimension, $\alpha$",
     "weight_decay": r"weight decay $\lambda$",

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from onehead.aim.verbs.phases import PhaseDiagram
     from onehead.aim.verbs.scaling import Feature, Scaling
 
-__all__ = ["features", "phases", "predicted_exponents", "scaling"]
-
 PARTS = {  # of the excess error: colour, dash, label
     "underfitting": (AMBER, "--", "underfitting: cut off by weight decay"),
     "overfitting": (ACCENT, "-.", "overfitting: noise that was learned"),

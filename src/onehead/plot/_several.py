@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from onehead.aim.training.descent import GradientDescent
     from onehead.aim.verbs.training_time import FiniteTimeSpectrum
 
-__all__ = ["fading"]
-
 CURVE_POINTS = 300
 LOWEST = 1e-15  # singular values below it, relative to the largest, are rounding errors in training
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
         Tuned,
     )
 
-__all__ = ["alignment", "capacity", "error_curve", "tuned"]
-
 NONNEGATIVE = ("test_error", "train_error", "train_loss")
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from onehead.sparse import AmpResult, Best, Oracle
 
-__all__ = ["best_error", "draw_best", "hard_phase", "oracle"]
-
 
 def draw_best(axes: "Axes", x: Sequence[float], results: "Sequence[Best]") -> None:
     """Draw the best possible learner, and message passing in the hard phase, where it is worse."""

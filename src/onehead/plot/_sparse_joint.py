@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from onehead.sparse import Descent
 
-__all__ = ["descent"]
-
 
 def descent(
     results: "Sequence[Descent]",

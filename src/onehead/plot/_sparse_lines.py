@@ -11,8 +11,6 @@ from onehead.plot.style import finish_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["MODEL_DASHES", "draw_lines", "finish_parameter_axes", "marker_of"]
-
 MODEL_DASHES = {"attention": "-", "pooled": "--", "vectorised": ":"}
 LOG_SCALE_RATIO = 20.0  # largest over smallest value from which on an axis is logarithmic
 

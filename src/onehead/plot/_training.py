@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from onehead.aim.verbs.spectrum import Spectrum
     from onehead.sparse import Comparison as SparseComparison
 
-__all__ = ["comparison", "message_passing", "trained_spectrum", "training_points"]
-
 MARKERS = "osD^vP*X"
 MARKER_GID = "onehead-marks"  # group of the markers of every call; the next call takes another style
 ERROR_BARS: dict[str, Any] = {"ls": "none", "ms": 5.0, "lw": 1.2, "capsize": 2.5}

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from onehead.weights.report import HeadReport
     from onehead.weights.trajectory import Trajectory
 
-__all__ = ["trajectory"]
-
 LOG_SCALE_RATIO = 30.0  # largest outlier, in units of the bulk edge, from which on its axis is logarithmic
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from onehead.weights.report import HeadReport
 
-__all__ = ["head_page", "head_pages", "head_spectrum", "set_map_ticks", "survey_map", "value_overlaps"]
-
 PAGE_COLUMNS, PAGE_ROWS = 12, 8
 LOG_SCALE_RATIO = 30.0  # largest over smallest value from which on an axis is logarithmic
 LEGEND_ENTRY_WIDTH = 1.35  # inches

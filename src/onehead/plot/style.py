@@ -21,46 +21,6 @@ if TYPE_CHECKING:
 
     from onehead.aim.task import Task
 
-__all__ = [
-    "ACCENT",
-    "ALPHA_LABEL",
-    "AMBER",
-    "BEST",
-    "BEST_LABEL",
-    "BEST_STYLE",
-    "GREY",
-    "LAW_STYLES",
-    "MODEL_COLOURS",
-    "OPTIMUM",
-    "OVERLAP_LABELS",
-    "OVERLAY_COLOURS",
-    "PALE_BLUE",
-    "PURPLE",
-    "RULE",
-    "SERIES_GID",
-    "SERIES_STYLES",
-    "TARGET_FILL",
-    "TARGET_LINE",
-    "TEXT",
-    "THEORY",
-    "TRAINING",
-    "VERDICT_COLOURS",
-    "cell_edges",
-    "despine",
-    "finish_axes",
-    "finish_panel",
-    "fresh_axes",
-    "guide",
-    "histogram",
-    "nondefault_settings",
-    "panels",
-    "save",
-    "split_bulks",
-    "theory_line",
-    "training_marks",
-    "write_picture",
-]
-
 THEORY = "#1f4e9c"
 ACCENT = "#3a8f8f"
 TRAINING = "#d1641d"

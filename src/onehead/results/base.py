@@ -25,8 +25,6 @@ from onehead.results.formatting import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FAILED", "INTERRUPTED", "Certificate", "Kind", "OneLineRepr", "Result", "plain"]
-
 INTERRUPTED = "interrupted before it was solved."
 FAILED = "failed"  # first word of the status of a point that could not be solved
 REPR_NUMBERS = 4  # numbers in the repr of a result that names none

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from onehead.results import Failed, Point, Points, plain
 
-__all__ = ["BAYES_PREFIX", "BAYES_TEST_ERROR", "GAP_MEANINGS", "CurveWithBayes", "add_bayes_columns", "gap_to_bayes"]
-
 BAYES_PREFIX = "bayes_"  # of the names of numbers of the best possible learner
 BAYES_TEST_ERROR = f"{BAYES_PREFIX}test_error"
 GAP_MEANINGS = {

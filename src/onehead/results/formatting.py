@@ -12,18 +12,6 @@ from onehead.errors import MissingExtra
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "MAX_ITEMS",
-    "data_frame",
-    "first_paragraph",
-    "flatten",
-    "html_badge",
-    "html_cell",
-    "html_table",
-    "load_pandas",
-    "wrap_sentences",
-]
-
 MAX_ITEMS = 10  # numbers of a result, or rows of a table, that are written out
 LINE_WIDTH = 84  # characters
 

@@ -15,8 +15,6 @@ from onehead.numerics.progress import Progress
 from onehead.results import FAILED, INTERRUPTED, Grid, Result
 from onehead.validation import numbers
 
-__all__ = ["Axis", "Map", "MapCell", "axis_values", "check_axes", "check_axis", "describe_setting", "solve_grid"]
-
 Array = NDArray[np.float64]
 Axis = tuple[str, Sequence[float]]
 
@@ -128,16 +126,17 @@ class Map(Grid[MapCell]):
         else:
             raise InvalidArgument("along", along, f"{self.x_name} or {self.y_name}")
         order = np.argsort(values)
-        logs = np.log(np.array(values, dtype=float)[order])
+        with np.errstate(divide="ignore", invalid="ignore"):  # zero, such as the weight decay 0+, has no logarithm
+            logs = np.log(np.array(values, dtype=float)[order])
         return tuple(float(np.exp(_parabola_minimum(logs, row[order]))) for row in rows)
 
 
 def _parabola_minimum(x: Array, y: Array) -> float:
-    """Return the minimum of the parabola through the smallest value and its two neighbours; nan at an end."""
+    """Return the minimum of the parabola through the smallest value and its two neighbours; nan without both."""
     if np.isnan(y).all():
         return math.nan
     i = int(np.nanargmin(y))
-    if not 0 < i < len(y) - 1 or np.isnan(y[i - 1 : i + 2]).any():
+    if not 0 < i < len(y) - 1 or not (np.isfinite(x[i - 1 : i + 2]).all() and np.isfinite(y[i - 1 : i + 2]).all()):
         return math.nan
     curvature, slope, _ = np.polyfit(x[i - 1 : i + 2] - x[i], y[i - 1 : i + 2], 2)
     return float(x[i] - 0.5 * slope / curvature) if curvature > 0.0 else float(x[i])

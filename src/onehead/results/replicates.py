@@ -10,18 +10,6 @@ import numpy as np
 from onehead.errors import InvalidArgument
 from onehead.results import Result, Rows
 
-__all__ = [
-    "FINITE_SIZE_BIAS",
-    "Agreement",
-    "Extrapolation",
-    "Measured",
-    "Point",
-    "TheoryComparison",
-    "compare_with_runs",
-    "extrapolate",
-    "mean_and_spread",
-]
-
 FINITE_SIZE_BIAS = 3.0  # relative difference of a run from the limit, in units of 1/d, where samples are not few (1.8)
 SIGNIFICANCE = 3.0  # standard errors beyond which a difference is more than noise
 ROUNDING = 1e-12  # differences below it are rounding errors

@@ -26,8 +26,6 @@ from onehead.sanitize import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "Failed", "FailedPoint", "Grid", "Items", "Point", "Points", "Rows"]
-
 
 class Rows(OneLineRepr, ABC):
     """Base class of results with many points: one dict per point, a pandas table, and an HTML table in notebooks."""

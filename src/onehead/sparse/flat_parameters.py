@@ -4,16 +4,6 @@ from onehead.fields import parameter, parameters_of
 from onehead.problem import Problem
 from onehead.sparse.task import Protocol, Task
 
-__all__ = [
-    "PARAMETERS",
-    "PROTOCOL_PARAMETERS",
-    "QUERY_PARAMETERS",
-    "SPLIT_PARAMETERS",
-    "TASK_PARAMETERS",
-    "UNUSED_PARAMETERS",
-    "SampleSplit",
-]
-
 
 class SampleSplit(Problem):
     """Total sample ratio and its split between query and readout, as parameters of a map."""

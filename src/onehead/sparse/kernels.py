@@ -11,8 +11,6 @@ from numba import float64, types
 
 from onehead.numerics.jit import njit
 
-__all__ = ["gram", "logistic_prox", "marginals", "moment", "project", "sample_subsets", "subset_statistics"]
-
 MAX_ITERATIONS = 100
 # Distance of the expected subset size from R at which the search for the scale of the odds stops. Any scale gives the
 # exact result; one close to the wanted size keeps the probabilities of order one.
@@ -24,7 +22,7 @@ _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
 
 
-@njit(_vector(_matrix, _vector), cache=True, nogil=True, error_model="numpy")
+@njit(_vector(_matrix, _vector))
 def project(design, x):  # type: ignore[no-untyped-def]
     """Return sum_j D_nj x_j for every sample n."""
     out = np.zeros(design.shape[0])
@@ -34,7 +32,7 @@ def project(design, x):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(_vector(_matrix, _vector, _vector), cache=True, nogil=True, error_model="numpy")
+@njit(_vector(_matrix, _vector, _vector))
 def moment(design, weight, values):  # type: ignore[no-untyped-def]
     """Return sum_n weight_n values_n D_nj for every column j."""
     out = np.zeros(design.shape[1])
@@ -45,7 +43,7 @@ def moment(design, weight, values):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(_matrix(_matrix, _vector, _matrix), cache=True, nogil=True, error_model="numpy")
+@njit(_matrix(_matrix, _vector, _matrix))
 def gram(left, weight, right):  # type: ignore[no-untyped-def]
     """Return the matrix sum_n weight_n left_ni right_nj."""
     out = np.zeros((left.shape[1], right.shape[1]))
@@ -57,7 +55,7 @@ def gram(left, weight, right):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(inline="always")
 def _logistic_of_minus(p):  # type: ignore[no-untyped-def]
     """Return the logistic function of -p without overflow."""
     if p >= 0.0:
@@ -66,7 +64,7 @@ def _logistic_of_minus(p):  # type: ignore[no-untyped-def]
     return 1.0 / (1.0 + math.exp(p))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _first_guess(t, c):  # type: ignore[no-untyped-def]
     """Return a first guess of the proximal point, within one per cent for half of all arguments."""
     if c < 4.0:
@@ -79,7 +77,7 @@ def _first_guess(t, c):  # type: ignore[no-untyped-def]
     return math.log(1.0 + c / (1.0 - t))
 
 
-@njit(types.void(_vector, _vector, _vector), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(_vector, _vector, _vector))
 def logistic_prox(t, c, out):  # type: ignore[no-untyped-def]
     """Write the root of p = t + c sig(-p) of every point to ``out``; Halley steps are kept inside [t, t + c]."""
     for i in range(t.shape[0]):
@@ -111,7 +109,7 @@ def logistic_prox(t, c, out):  # type: ignore[no-untyped-def]
 # such that about R successes are expected, the probability of the condition does not underflow.
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _inclusion_probabilities(x, root, R, largest, p):  # type: ignore[no-untyped-def]
     """Write Bernoulli probabilities with odds e^(root x_l)/C to ``p``; return log C and sum_l log(1 + odds).
 
@@ -156,7 +154,7 @@ def _inclusion_probabilities(x, root, R, largest, p):  # type: ignore[no-untyped
     return c + root * largest[R - 1], logs
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _count_probabilities(p, first, last, out):  # type: ignore[no-untyped-def]
     """Write the probabilities of k = 0, 1, ... successes among the variables ``first`` to ``last`` - 1 to ``out``."""
     out[:] = 0.0
@@ -167,7 +165,7 @@ def _count_probabilities(p, first, last, out):  # type: ignore[no-untyped-def]
         out[0] *= 1.0 - p[i]
 
 
-@njit(types.UniTuple(_vector, 2)(_matrix, float64, types.int64), cache=True, nogil=True, error_model="numpy")
+@njit(types.UniTuple(_vector, 2)(_matrix, float64, types.int64))
 def subset_statistics(x, root, R):  # type: ignore[no-untyped-def]
     """Return, for every row, the mean number of the first R positions in a random subset, and log e_R (B.2).
 
@@ -189,7 +187,7 @@ def subset_statistics(x, root, R):  # type: ignore[no-untyped-def]
     return found, logs
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _prefix_counts(logits, R, p, prefix):  # type: ignore[no-untyped-def]
     """Write the Bernoulli probabilities of a row to ``p`` and P(k successes among the first i) to prefix[i, k]."""
     _inclusion_probabilities(logits, 1.0, R, np.empty(R), p)
@@ -201,7 +199,7 @@ def _prefix_counts(logits, R, p, prefix):  # type: ignore[no-untyped-def]
             prefix[i + 1, k] = prefix[i, k] * (1.0 - p[i]) + prefix[i, k - 1] * p[i]
 
 
-@njit(types.void(_matrix, types.int64, _matrix), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(_matrix, types.int64, _matrix))
 def marginals(logits, R, out):  # type: ignore[no-untyped-def]
     """Write the probability that each position belongs to a subset of R < L positions with weights e^logit (B.5)."""
     L = logits.shape[1]
@@ -220,7 +218,7 @@ def marginals(logits, R, out):  # type: ignore[no-untyped-def]
                     left[k - 1] += moved
 
 
-@njit(types.void(_matrix, types.int64, _matrix, _matrix), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(_matrix, types.int64, _matrix, _matrix))
 def sample_subsets(logits, R, uniforms, out):  # type: ignore[no-untyped-def]
     """Sample a subset of R < L positions with weights e^logit for every row, as ones in ``out`` (B.5)."""
     L = logits.shape[1]

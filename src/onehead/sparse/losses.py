@@ -22,8 +22,6 @@ from onehead.errors import InvalidArgument
 from onehead.numerics.gaussian import cumulative, density
 from onehead.sanitize import Unquoted
 
-__all__ = ["LOSSES", "Array", "Hinge", "Logistic", "Loss", "Square", "SquaredHinge", "named"]
-
 Array = NDArray[np.float64]
 
 _WIDE = np.linspace(-10.0, 10.0, 401)  # in standard deviations; the trapezoidal rule errs by 1e-12 for smooth losses

@@ -15,25 +15,6 @@ from onehead.results import Result
 from onehead.sparse.losses import LOSSES, Array, Loss, named
 from onehead.validation import checked, generator, instance, integer
 
-__all__ = [
-    "MODELS",
-    "PROBLEM",
-    "Activation",
-    "Answer",
-    "Batch",
-    "Mode",
-    "Model",
-    "PosteriorMethod",
-    "PosteriorStart",
-    "Protocol",
-    "Sample",
-    "Task",
-    "check_model",
-    "check_test_length",
-    "draw",
-    "place_signal",
-]
-
 Model = Literal["attention", "pooled", "vectorised"]
 PosteriorMethod = Literal["amp", "gibbs"]  # message passing, or samples of the exact posterior
 PosteriorStart = Literal["uninformed", "truth"]  # starting point of such a method

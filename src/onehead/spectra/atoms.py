@@ -22,8 +22,6 @@ from onehead.numerics.jit import compile_pointer, njit
 from onehead.spectra.law import Law, Nodes, as_intervals, drop_empty_panels, edge_rule
 from onehead.spectra.panels import flatten_nodes, grow_if_full, push_halves
 
-__all__ = ["AtomsSemicircle"]
-
 Array = NDArray[np.float64]
 
 NODES_PER_PANEL = 16
@@ -43,7 +41,7 @@ _REAL_AND_SLOPE = types.UniTuple(float64, 2)(float64, float64, float64, _vector,
 _solve_t_type, _real_and_slope_type = types.FunctionType(_SOLVE_T), types.FunctionType(_REAL_AND_SLOPE)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _merge_clusters(s, atoms, weights):  # type: ignore[no-untyped-def]
     """Replace clusters of atoms that are narrow compared to the semicircle by two atoms with the same four moments.
 
@@ -134,7 +132,7 @@ def _real_and_slope(a, t, s, atoms, weights):  # type: ignore[no-untyped-def]
     return real, 2.0 * s * (t * s2 + s1 * s1 / s2)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _find_edge(atom, sign, end, s, atoms, weights):  # type: ignore[no-untyped-def]
     """Return the first root of h(a) = sqrt s from an atom in direction ``sign``; nan if h has its maximum before."""
     root = np.sqrt(s)
@@ -160,7 +158,7 @@ def _find_edge(atom, sign, end, s, atoms, weights):  # type: ignore[no-untyped-d
     return np.nan  # no simple root: the gap between two bulks is about to close
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _density_minimum(left, right, atoms, weights):  # type: ignore[no-untyped-def]
     """Return the minimum of sum w/(a - λ)² between two atoms, near the minimum of the density."""
     a = 0.5 * (left + right)
@@ -183,7 +181,7 @@ def _density_minimum(left, right, atoms, weights):  # type: ignore[no-untyped-de
     return a
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _support(s, atoms, weights):  # type: ignore[no-untyped-def]
     """Return the edges in a, two per interval, and the break points of the panels inside the intervals."""
     count = atoms.shape[0]
@@ -206,12 +204,7 @@ def _support(s, atoms, weights):  # type: ignore[no-untyped-def]
     return edges[: used + 1], breaks[:break_count]
 
 
-@njit(
-    types.Array(float64, 2, "C")(_solve_t_type, _vector, _vector, float64, _vector, _vector),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@njit(types.Array(float64, 2, "C")(_solve_t_type, _vector, _vector, float64, _vector, _vector))
 def _panels(solve_t, edges, breaks, s, atoms, weights):  # type: ignore[no-untyped-def]
     """Return the ends of the panels, joined where the law is smooth on the scale of the joined panel."""
     panels = np.empty((breaks.shape[0] + edges.shape[0] // 2, 2))
@@ -232,7 +225,7 @@ def _panels(solve_t, edges, breaks, s, atoms, weights):  # type: ignore[no-untyp
     return panels[:used]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _mass_above(a, t, atoms, weights):  # type: ignore[no-untyped-def]
     """Return the exact mass above x(a), from the potential: [sum_i w_i arg(a - λ_i + i b) - b Re G] / pi."""
     b = np.sqrt(t)
@@ -246,10 +239,7 @@ def _mass_above(a, t, atoms, weights):  # type: ignore[no-untyped-def]
 @njit(
     types.UniTuple(types.Array(float64, 1, "C"), 4)(
         _solve_t_type, _real_and_slope_type, _matrix, _vector, _vector, float64, _vector, _vector
-    ),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
+    )
 )
 def _panel_nodes(solve_t, real_and_slope, panels, unit, jacobian, s, atoms, weights):  # type: ignore[no-untyped-def]
     """Return x, mass, Re g and t at the nodes of all panels; panels with a wrong mass are halved.
@@ -288,7 +278,7 @@ def _panel_nodes(solve_t, real_and_slope, panels, unit, jacobian, s, atoms, weig
     return x, mass, real, nodes[:used, :, 3].copy().ravel()
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _invert(solve_t, real_and_slope, x, edges, edges_x, s, atoms, weights):  # type: ignore[no-untyped-def]
     """Return the a with x(a) = x, and its t, by safeguarded Newton steps; in a gap of the support the edge above x."""
     for j in range(0, edges.shape[0], 2):
@@ -319,10 +309,7 @@ def _invert(solve_t, real_and_slope, x, edges, edges_x, s, atoms, weights):  # t
 @njit(
     types.UniTuple(float64, 2)(
         _solve_t_type, _real_and_slope_type, float64, _vector, _vector, float64, _vector, _vector
-    ),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
+    )
 )
 def _inverse(solve_t, real_and_slope, x, edges, edges_x, s, atoms, weights):  # type: ignore[no-untyped-def]
     """Return `_invert` of one point, for calls from Python."""
@@ -332,10 +319,7 @@ def _inverse(solve_t, real_and_slope, x, edges, edges_x, s, atoms, weights):  # 
 @njit(
     types.Array(float64, 1, "C")(
         _solve_t_type, _real_and_slope_type, _vector, _vector, _vector, float64, _vector, _vector
-    ),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
+    )
 )
 def _densities(solve_t, real_and_slope, x, edges, edges_x, s, atoms, weights):  # type: ignore[no-untyped-def]
     """Return the density at many points."""

@@ -10,17 +10,6 @@ from numpy.typing import NDArray
 
 from onehead.numerics.brent import brent_root
 
-__all__ = [
-    "Law",
-    "Nodes",
-    "ScaledLaw",
-    "SingularValueLaw",
-    "ThresholdIntegrals",
-    "gauss_legendre",
-    "replicon_integral",
-    "threshold_integrals",
-]
-
 Array = NDArray[np.float64]
 
 MINIMUM_RELATIVE_WIDTH = 1e-13  # of a panel, over its ends; narrower panels are empty

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from onehead.numerics.jit import njit
 from onehead.spectra.law import MINIMUM_RELATIVE_WIDTH, Law, Nodes, as_intervals, edge_rule
 
-__all__ = ["MarchenkoPasturSemicircle"]
-
 Array = NDArray[np.float64]
 
 RELATIVE_TOLERANCE = 1e-15  # of a root of the cubic
@@ -24,7 +22,7 @@ RELATIVE_TOLERANCE = 1e-15  # of a root of the cubic
 NODES_PER_PANEL = 120
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _transform(x, k, s):  # type: ignore[no-untyped-def]
     """Return (rho, Re g) at a real x; outside the support rho is zero and Re g has no meaning."""
     b2, b1, b0 = -(x / s + k), (x + 1.0 / k - k) * k / s, -k / s
@@ -82,7 +80,7 @@ def _transform(x, k, s):  # type: ignore[no-untyped-def]
     return abs(im) / np.pi, re
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _transforms(x, k, s):  # type: ignore[no-untyped-def]
     """Return `_transform` at many points."""
     rho, hilbert = np.empty(x.shape[0]), np.empty(x.shape[0])
@@ -91,7 +89,7 @@ def _transforms(x, k, s):  # type: ignore[no-untyped-def]
     return rho, hilbert
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _nodes(panels, low, high, unit, jacobian, k, s):  # type: ignore[no-untyped-def]
     """Return x, mass and Re g at the nodes of all panels, clipped to ``low`` and ``high``."""
     count, used = unit.shape[0], 0

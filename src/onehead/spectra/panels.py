@@ -4,16 +4,14 @@ import numpy as np
 
 from onehead.numerics.jit import njit
 
-__all__ = ["flatten_nodes", "grow_if_full", "push_halves"]
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def grow_if_full(nodes, used):  # type: ignore[no-untyped-def]
     """Return the array of panels with space for at least one more panel, doubled if it was full."""
     return np.concatenate((nodes, np.empty_like(nodes))) if used == nodes.shape[0] else nodes
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def push_halves(stack, height, low, middle, high):  # type: ignore[no-untyped-def]
     """Push both halves of a panel onto a stack, the lower half on top, and return the new height of the stack."""
     stack[height, 0], stack[height, 1] = middle, high
@@ -21,7 +19,7 @@ def push_halves(stack, height, low, middle, high):  # type: ignore[no-untyped-de
     return height + 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def flatten_nodes(nodes, used):  # type: ignore[no-untyped-def]
     """Return x, mass and Re g of the nodes of all panels as flat arrays."""
     flat = nodes[:used].copy().reshape((used * nodes.shape[1], nodes.shape[2]))

@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 from onehead.numerics.jit import njit
 from onehead.spectra.law import Nodes, SingularValueLaw, drop_empty_panels, gauss_legendre
 
-__all__ = ["ProductSemicircle"]
-
 Array = NDArray[np.float64]
 
 NODES_PER_PANEL = 60
@@ -53,7 +51,7 @@ class _Bulk(NamedTuple):
     third_root: float  # zero for a bulk that extends down to x = 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _point(angle, k, s, zero, bulk):  # type: ignore[no-untyped-def]
     """Return (x, rho, Re g, -dx/dangle) at log y = log bulk.y + width sin²(angle/2); ``zero`` is the v of x = 0."""
     y, width, top, bottom, linear, constant, third_root = bulk
@@ -82,7 +80,7 @@ def _point(angle, k, s, zero, bulk):  # type: ignore[no-untyped-def]
     return size * cos_phi, r * sin_phi / np.pi, r * cos_phi, slope
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _panel_nodes(panels, unit, weight, k, s, zero, bulks):  # type: ignore[no-untyped-def]
     """Return x, mass, Re g and rho at the nodes of all panels (bulk, first angle, last angle), x increasing."""
     size = unit.shape[0]
@@ -98,7 +96,7 @@ def _panel_nodes(panels, unit, weight, k, s, zero, bulks):  # type: ignore[no-un
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _invert(x, k, s, zero, bulk):  # type: ignore[no-untyped-def]
     """Return (angle, rho) at x inside a bulk, by safeguarded Newton steps."""
     low, high = 0.0, np.pi
@@ -119,7 +117,7 @@ def _invert(x, k, s, zero, bulk):  # type: ignore[no-untyped-def]
     return angle, rho
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _densities(x, k, s, zero, bulks, edges):  # type: ignore[no-untyped-def]
     """Return the density at many points."""
     rho = np.zeros(x.shape[0])
@@ -131,7 +129,7 @@ def _densities(x, k, s, zero, bulks, edges):  # type: ignore[no-untyped-def]
     return rho
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _upper_edge(k, sigma):  # type: ignore[no-untyped-def]
     """Return the root of (1 - σ v)(1 - v)² = k v (1 + v) between 0 and min(1, 1/σ), where the difference decreases."""
     low, high = 0.0, min(1.0, 1.0 / sigma)

@@ -10,7 +10,7 @@ Edges are where b = 0: -G'(a) = 1/s, outside the support of the target. Between 
 convex and 1/sqrt(F) concave.
 """
 
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from onehead.numerics.jit import njit
 from onehead.spectra.law import Nodes, SingularValueLaw, drop_empty_panels, edge_rule
 from onehead.spectra.panels import flatten_nodes, grow_if_full, push_halves
-
-__all__ = ["SymmetrisedMarchenkoPastur"]
 
 Array = NDArray[np.float64]
 
@@ -32,7 +30,7 @@ ROUNDING = 1e-12  # relative
 MINIMUM_PANEL_WIDTH = 1e-9  # relative; narrower panels are not halved
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _marchenko_pastur(z, k):  # type: ignore[no-untyped-def]
     """Return (M, M') of the Marchenko-Pastur law above the real axis, where (z/k) M² - (z + 1/k - k) M + 1 = 0."""
     middle = z + (1.0 / k - k)
@@ -41,7 +39,7 @@ def _marchenko_pastur(z, k):  # type: ignore[no-untyped-def]
     return m, -m * (1.0 - m / k) / root
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _transform(a, b, k):  # type: ignore[no-untyped-def]
     """Return (G, G') of the target law with both signs at a + ib."""
     right, right_slope = _marchenko_pastur(complex(a, b), k)
@@ -52,13 +50,13 @@ def _transform(a, b, k):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _F_outside(a, k):  # type: ignore[no-untyped-def]
     """Return F at a real a outside the support of the target."""
     return -_transform(a, 0.0, k)[1].real
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _solve_t(a, s, k, guess):  # type: ignore[no-untyped-def]
     """Return (t = b², Re G, dx/da) at ``a``: Newton's method on 1/F(t) = s, concave in t, increases from below."""
     t = guess if EDGE_T * s < guess < s else 0.5 * s  # F is at most 1/t
@@ -82,7 +80,7 @@ def _solve_t(a, s, k, guess):  # type: ignore[no-untyped-def]
     return t, G.real, real + (s * slope.imag) ** 2 / real
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _mean_argument(a, b, k):  # type: ignore[no-untyped-def]
     """Return the mean of arg(a + ib - λ) over the Marchenko-Pastur law: Im of M z + k² log(1 - M/k) - log M."""
     z = complex(a, b)
@@ -90,14 +88,14 @@ def _mean_argument(a, b, k):  # type: ignore[no-untyped-def]
     return (m * z + k * k * np.log(1.0 - m / k) - np.log(m)).imag
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _mass_above(a, t, real, k):  # type: ignore[no-untyped-def]
     """Return the exact mass above x(a), from the potential."""
     b = np.sqrt(t)
     return (0.5 * (np.pi + _mean_argument(a, b, k) - _mean_argument(-a, b, k)) - b * real) / np.pi
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _find_edge(start, sign, distance, s, k):  # type: ignore[no-untyped-def]
     """Return the a between start and start + sign distance at which F falls to 1/s, by bisection of log |a - start|."""
     low, high = max(1e-18 * distance, 4e-16 * start), distance
@@ -112,10 +110,10 @@ def _find_edge(start, sign, distance, s, k):  # type: ignore[no-untyped-def]
     return start + sign * high
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _F_minimum(low, high, k):  # type: ignore[no-untyped-def]
-    """Return the minimum of F between two intervals of the target, by golden section."""
-    golden = 0.5 * (np.sqrt(5.0) - 1.0)
+@njit
+def _F_minimum(high, k):  # type: ignore[no-untyped-def]
+    """Return the minimum of F between the two intervals of the target, below ``high``, by golden section."""
+    low, golden = 0.0, 0.5 * (np.sqrt(5.0) - 1.0)
     one, other = high - golden * (high - low), low + golden * (high - low)
     at_one, at_other = _F_outside(one, k), _F_outside(other, k)
     for _ in range(MAX_STEPS):
@@ -132,7 +130,7 @@ def _F_minimum(low, high, k):  # type: ignore[no-untyped-def]
     return 0.5 * (low + high)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _panel_nodes(panels, unit, jacobian, first, s, k):  # type: ignore[no-untyped-def]
     """Return x, mass and Re g at the nodes of all panels, x increasing.
 
@@ -175,7 +173,7 @@ def _panel_nodes(panels, unit, jacobian, first, s, k):  # type: ignore[no-untype
     return flatten_nodes(nodes, used)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _invert(x, low, high, s, k):  # type: ignore[no-untyped-def]
     """Return (a, t) with x(a) = x in a bulk, by safeguarded Newton steps."""
     a, t = 0.5 * (low + high), 0.0
@@ -195,7 +193,7 @@ def _invert(x, low, high, s, k):  # type: ignore[no-untyped-def]
     return a, t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _densities(x, support, bulks, s, k):  # type: ignore[no-untyped-def]
     """Return the density at many points."""
     rho = np.zeros(x.shape[0])
@@ -207,9 +205,10 @@ def _densities(x, support, bulks, s, k):  # type: ignore[no-untyped-def]
     return rho
 
 
-@lru_cache(maxsize=1)
-def _first_half(count: int) -> Array:
+@cache
+def _first_half() -> Array:
     """Return the weights of the first half of a panel, relative to those of a Gauss-Legendre rule over the panel."""
+    count = NODES_PER_PANEL
     x, _ = np.polynomial.legendre.leggauss(count)
     degree = np.arange(count)
     at_zero = np.polynomial.legendre.legvander(np.zeros(1), count)[0]
@@ -234,7 +233,7 @@ class SymmetrisedMarchenkoPastur(SingularValueLaw):
         k, s = self._k, self.s
         low, high = (1.0 - k) ** 2 / k, (1.0 + k) ** 2 / k
         top = float(_find_edge(high, 1.0, np.sqrt(s), s, k))  # F is at most 1/(a - high)²
-        minimum = 0.0 if k >= 1.0 else float(_F_minimum(0.0, low, k))
+        minimum = 0.0 if k >= 1.0 else float(_F_minimum(low, k))
         bulks = [(0.0, top)]
         if low > 0.0 and _F_outside(minimum, k) * s < 1.0:
             bulks = [(float(_find_edge(low, -1.0, low - minimum, s, k)), top)]
@@ -263,7 +262,7 @@ class SymmetrisedMarchenkoPastur(SingularValueLaw):
         """Return Gauss-Legendre nodes in the angle t of a = l + (h - l)(1 - cos t)/2 on every panel."""
         ends = np.clip(np.array(self._bulks[1]), self._inverse(low), self._inverse(high))
         ends = drop_empty_panels(ends)
-        return Nodes(*_panel_nodes(ends, *edge_rule(NODES_PER_PANEL), _first_half(NODES_PER_PANEL), self.s, self._k))
+        return Nodes(*_panel_nodes(ends, *edge_rule(NODES_PER_PANEL), _first_half(), self.s, self._k))
 
     def _inverse(self, x: float) -> float:
         """Return the a with x(a) = x; between bulks the edge above x, and the upper edge for larger x."""

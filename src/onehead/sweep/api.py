@@ -14,8 +14,6 @@ from onehead.sweep.spec import DEFAULT_POINT_LIMIT, Spec
 from onehead.sweep.storage.store import Counts, Store
 from onehead.sweep.table import Table
 
-__all__ = ["drive", "executor_for", "solved_sweep", "sweep"]
-
 Progress = Callable[[Counts], None]
 
 

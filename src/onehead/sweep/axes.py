@@ -7,8 +7,6 @@ import numpy as np
 
 from onehead.errors import InvalidArgument
 
-__all__ = ["MAX_AXIS_VALUES", "axis_values"]
-
 MAX_AXIS_VALUES = 1_000_000
 ALLOWED = f"a value, a list, start:stop:count, log:start:stop:count or a comma list, at most {MAX_AXIS_VALUES} values"
 

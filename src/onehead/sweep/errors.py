@@ -2,19 +2,6 @@
 
 from onehead.errors import InvalidArgument, OneheadError
 
-__all__ = [
-    "BadSpec",
-    "BadStore",
-    "LostScheduler",
-    "PointFailed",
-    "PointsMissing",
-    "StoreFailed",
-    "WorkersLost",
-    "damaged_store",
-    "unreadable_spec",
-    "unwritable_store",
-]
-
 
 class BadSpec(InvalidArgument):
     """A mistake in a sweep file; the message gives the file, the line and what is wrong there."""

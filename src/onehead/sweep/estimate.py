@@ -13,8 +13,6 @@ from onehead.sweep.solve import Outcome, solve_point
 from onehead.sweep.spec import Spec
 from onehead.sweep.storage.keys import Point
 
-__all__ = ["Estimate", "estimate"]
-
 TRIAL_POINTS = 5
 TRIAL_SECONDS = 10.0  # time to spend on trial points
 FIRST_TRIAL_DIM = 100  # dimension of the first training that is tried in place of a larger one

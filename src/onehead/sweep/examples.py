@@ -2,8 +2,6 @@
 
 from onehead.errors import InvalidArgument
 
-__all__ = ["EXAMPLES", "example"]
-
 EXAMPLES = {
     "learning-curve": """\
 # Learning curves of an attention head at three noise levels, from theory: 60 points.

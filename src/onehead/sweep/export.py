@@ -10,8 +10,6 @@ from onehead.atomic_io import atomic_file
 from onehead.errors import InvalidArgument, MissingExtra
 from onehead.results.formatting import load_pandas
 
-__all__ = ["csv_rows", "select_columns", "write_csv", "write_parquet"]
-
 
 def write_csv(path: str, rows: Iterable[dict[str, Any]]) -> int:
     """Write rows to a CSV file and return their number; short lists and dicts are written as JSON."""

@@ -7,8 +7,6 @@ if TYPE_CHECKING:
     from onehead.sweep import api, executors, registry, spec, spec_file, table
     from onehead.sweep.storage import store, version
 
-__all__ = ["SweepModule"]
-
 
 class SweepModule(ModuleType):
     """Module type that makes ``onehead.sweep(...)`` the same as ``onehead.sweep.sweep(...)``."""

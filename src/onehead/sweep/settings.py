@@ -13,23 +13,6 @@ from onehead.problem import Problem
 from onehead.sparse.task import Activation, Batch, Mode, PosteriorMethod, PosteriorStart
 from onehead.sparse.task import Model as ModelName
 
-__all__ = [
-    "AllSamples",
-    "MessagePassing",
-    "NoSettings",
-    "Ratio",
-    "SampleCount",
-    "SparseAmp",
-    "SparseDescend",
-    "SparseFiniteSize",
-    "SparseOracle",
-    "SparsePredict",
-    "SparseTrain",
-    "SparseTuneJoint",
-    "TotalSamples",
-    "Training",
-]
-
 
 class NoSettings(Problem):
     """Settings of a call that takes nothing beyond its problem."""

@@ -19,8 +19,6 @@ from onehead.sweep.registry.base import Call
 from onehead.sweep.storage.keys import Point
 from onehead.sweep.storage.version import NUMERICAL
 
-__all__ = ["SINGLE_THREAD_ENVIRONMENT", "Outcome", "pin_threads", "solve_chunk", "solve_point"]
-
 # environment of a worker process: it is one of many, so each uses one thread
 SINGLE_THREAD_ENVIRONMENT = dict.fromkeys(
     (

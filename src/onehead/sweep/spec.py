@@ -16,8 +16,6 @@ from onehead.sweep.registry import call_named
 from onehead.sweep.registry.base import Call
 from onehead.sweep.storage.keys import Point
 
-__all__ = ["DEFAULT_POINT_LIMIT", "MAX_POINT_LIMIT", "REPEATS_ALLOWED", "SEEDS_ALLOWED", "Spec"]
-
 MAX_POINTS_CHECKED_FIRST = (
     20_000  # sweeps up to this size are checked point by point before they begin, in a few seconds
 )

@@ -18,8 +18,6 @@ from onehead.sweep.registry import call_named
 from onehead.sweep.registry.base import Call
 from onehead.sweep.spec import REPEATS_ALLOWED, SEEDS_ALLOWED, Spec
 
-__all__ = ["parse_spec", "read_spec"]
-
 SECTIONS = {
     "call": 'a name such as "aim.predict"',
     "fixed": "a table of parameters",

@@ -12,8 +12,6 @@ from onehead.results.formatting import load_pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Table"]
-
 MAX_SHOWN_COLUMNS = 12
 BOOKKEEPING_COLUMNS = ("key", "version", "numerical_version", "finished_at", "duration", "arrays", "call", "status")
 

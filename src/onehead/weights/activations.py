@@ -22,8 +22,6 @@ from onehead.sanitize import quoted
 from onehead.weights.checkpoint.loading import Source, open_source
 from onehead.weights.head_spectrum import MAX_WEIGHT
 
-__all__ = ["TokenStatistics", "force_fields", "read_activations", "unasked_part"]
-
 Array = NDArray[np.float64]
 
 NAME = re.compile(r"(?P<layer>0|[1-9]\d{0,5})\.(?P<kind>mean|second_moment|logit_force)", re.ASCII)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OUTLIER_DISTANCE", "Edge", "Tail", "bulk_edge", "power_tail", "values_beyond"]
-
 Array = NDArray[np.float64]
 
 # A value is an outlier beyond E + OUTLIER_DISTANCE w. Tracy-Widom alone would need 2.02 for a false-alarm rate of one

@@ -16,8 +16,6 @@ from onehead.sanitize import Unquoted
 from onehead.validation import array_like
 from onehead.weights.null_model import product_edges
 
-__all__ = ["MAX_WEIGHT", "Spectra", "check_pair", "effective_ranks", "numerical_rank", "spectra", "symmetric_share"]
-
 Array = NDArray[np.float64]
 
 MAX_WEIGHT = 1e100  # so that products of two weights do not overflow

@@ -20,8 +20,6 @@ from onehead.weights.report import HeadReport, head_report, unread_head
 from onehead.weights.summary import Survey
 from onehead.weights.value_overlap import value_overlaps
 
-__all__ = ["Plan", "plan", "run", "survey"]
-
 Progress = Callable[[HeadReport], None]
 
 MAX_HEADS = 50_000  # of one survey: three times those of the largest models

@@ -38,8 +38,6 @@ from onehead.weights.spacing_likelihood import (
 )
 from onehead.weights.trained import MINIMUM_BULK_VALUES, bootstrap_errors, fit_trained, starting_points
 
-__all__ = ["compare_laws", "fit_laws", "outliers_belong_to_law"]
-
 Array = NDArray[np.float64]
 LawFactory = Callable[[Any], TabulatedLaw]  # from parameters to a law
 

@@ -18,16 +18,6 @@ from numpy.typing import NDArray
 
 from onehead.weights.spacing_likelihood import angle_grid
 
-__all__ = [
-    "bulk_deviation",
-    "limiting_statistics",
-    "product_edges",
-    "product_law",
-    "random_effective_rank",
-    "share_deviation",
-    "spread_statistics",
-]
-
 Array = NDArray[np.float64]
 
 GRID_POINTS = 640  # of the tabulated product law

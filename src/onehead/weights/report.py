@@ -15,8 +15,6 @@ from onehead.weights.shared_keys import belongs_to_key, without_key_directions
 from onehead.weights.spacing_likelihood import LawFit
 from onehead.weights.verdict import Evidence, false_alarm, judge_head
 
-__all__ = ["HeadReport", "head_report", "unread_head"]
-
 Array = NDArray[np.float64]
 
 MINIMUM_BULK_VALUES = 4  # values whose spread can be measured

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from onehead.weights.edge import OUTLIER_DISTANCE, bulk_edge, values_beyond
 
-__all__ = ["belongs_to_key", "without_key_directions"]
-
 Array = NDArray[np.float64]
 
 # directions of the key beyond its edge plus this many widths are left out: a direction that is not yet certain in the

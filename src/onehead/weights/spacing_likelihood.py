@@ -20,19 +20,6 @@ from numpy.typing import NDArray
 from onehead.numerics.jit import njit
 from onehead.results import Result
 
-__all__ = [
-    "LawFit",
-    "SpectrumData",
-    "TabulatedLaw",
-    "angle_grid",
-    "fitted_law",
-    "log_likelihood",
-    "midpoint_cdf",
-    "rank_log_likelihood",
-    "spacing_log_likelihood",
-    "spectrum_data",
-]
-
 Array = NDArray[np.float64]
 
 POINTS_PER_BULK = 160  # of a tabulated law; its quantiles are then accurate to 2e-4 of the width
@@ -124,7 +111,7 @@ def log_likelihood(data: SpectrumData, density: Array, cdf: Array) -> float:
     return float(spacing_log_likelihood(density, cdf, data.background_density, data.background_cdf))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def spacing_log_likelihood(density, cdf, background_density, background_cdf):  # type: ignore[no-untyped-def]
     """Return ln L from densities and distribution functions at values in descending order.
 

@@ -11,8 +11,6 @@ from onehead.weights.symmetric_share import NEUTRAL_SHARE_RANGE
 from onehead.weights.value_overlap import DECOUPLED_OVERLAP
 from onehead.weights.verdict import VERDICTS
 
-__all__ = ["Survey"]
-
 EXPLAINED_HEADS = 5  # heads described by `Survey.explain`
 NAMED_SHARED_KEYS = 4  # shared keys named by `Survey.summary`
 

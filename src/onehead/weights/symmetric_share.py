@@ -8,8 +8,6 @@ half even if the target prefers neither part.
 from onehead.aim.verbs.predict import Prediction
 from onehead.validation import checked, instance
 
-__all__ = ["NEUTRAL_SHARE_RANGE", "predicted_share"]
-
 # smallest and largest share predicted for a target that prefers neither part: two tokens, soft and hard labels, with
 # and without a causal mask, α from 0.3 to 10, λ from 0.005 to 0.1
 NEUTRAL_SHARE_RANGE = (0.30, 0.59)

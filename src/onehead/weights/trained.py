@@ -30,8 +30,6 @@ from onehead.weights.spacing_likelihood import (
     spectrum_data,
 )
 
-__all__ = ["MINIMUM_BULK_VALUES", "bootstrap_errors", "fit_trained", "starting_points"]
-
 Array = NDArray[np.float64]
 
 KAPPA0_RANGE = (1e-2, 8.0)
@@ -164,7 +162,7 @@ def _law_at(
     return _TrainedLaw(target, float(threshold), float(slope), float(cut), float(rank))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _log_likelihood(data, target, law):  # type: ignore[no-untyped-def]
     """Return ln L of descending values under a trained law, in one pass down the values and the table of the target.
 

@@ -17,8 +17,6 @@ from onehead.weights.head_survey import Plan, plan, run
 from onehead.weights.report import HeadReport
 from onehead.weights.summary import Survey
 
-__all__ = ["Change", "Trajectory", "compare", "compare_plans", "order_by_step"]
-
 Array = NDArray[np.float64]
 HeadKey = tuple[str, int | None]  # module and head
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from onehead.errors import InvalidArgument
 
-__all__ = ["DECOUPLED_OVERLAP", "value_overlaps"]
-
 Array = NDArray[np.float64]
 
 # overlap up to which the theory of decoupled heads is right to one per cent in overlaps and errors; at 0.5 it is off by

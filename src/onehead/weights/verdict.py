@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["VERDICTS", "Evidence", "Verdict", "false_alarm", "judge_head"]
-
 VERDICTS = ("low rank", "features", "deformed", "noise")  # in the order in which they are tried
 
 MINIMUM_VALUES = 16  # singular values below which neither the edge nor the spread is informative

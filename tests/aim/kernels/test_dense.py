@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import softmax
+from tests.support.proximal_points import prox
 
 from onehead.aim.logits.geometry import tied_geometry
 from onehead.aim.logits.quadrature import LogitRule, logit_rule
 from onehead.aim.losses import LOSSES
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 from onehead.aim.training.message_passing import _proximal_messages
-from onehead.numerics.prox import pair_of_row, prox
+from onehead.numerics.prox import pair_of_row
 
 
 @pytest.mark.parametrize("name", list(LOSSES))

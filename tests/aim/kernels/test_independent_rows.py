@@ -10,7 +10,7 @@ from onehead.aim.logits.blocks import PARTS
 from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared
-from onehead.aim.theory.output.averages import ProxCache, parts_error
+from onehead.aim.theory.output.averages import ProxCache, Request, parts_error
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 
 
@@ -29,7 +29,7 @@ class DenseHard(HardCrossEntropy):
 def parts_of(loss, geometry, state):
     """Every average by each part of the points."""
     output = OneSectorOutput(loss=loss, geometry=geometry, label_power=1.25)
-    pieces = output._sums(state, 3, False, 2, False, None)
+    pieces = output._sums(state, Request(3, detail=2))
     return output._sum_parts(pieces)
 
 

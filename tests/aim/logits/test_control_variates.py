@@ -8,6 +8,7 @@ from onehead.aim.logits.control_variates import NORMAL_QUARTIC_MEANS, control_me
 from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import CrossEntropy, Squared
+from onehead.aim.theory.output.averages import Request
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 from onehead.numerics.jit import njit
 
@@ -15,7 +16,7 @@ POINTS = 200_000
 HARD = slice(BASIC_CONTROLS - 5, BASIC_CONTROLS - 1)  # those of drawn labels, which soft ones do not have
 
 
-@njit()
+@njit(cache=False)
 def _all_controls(t, h, y, p, Q, q, m, left, label, free):  # type: ignore[no-untyped-def]
     found = np.zeros((t.shape[0], CONTROL_COUNT))
     for node in range(t.shape[0]):
@@ -84,7 +85,7 @@ def test_controls_of_proximal_points_change_nothing_but_the_error(tokens):
     steady = OneSectorOutput(loss=plain.loss, geometry=plain.geometry, label_power=1.25, single_minimum=True)
     found = []
     for output, check_rule in ((plain, True), (steady, False)):
-        parts = output._sum_parts(output._sums(state, 3, check_rule, 1, False, None))[:, [0, 3, 5, 6]]
+        parts = output._sum_parts(output._sums(state, Request(3, check_rule, detail=1)))[:, [0, 3, 5, 6]]
         found.append((parts.mean(axis=0), parts.std(axis=0, ddof=1) / np.sqrt(len(parts))))
     (one, its), (other, others) = found
     assert np.all(np.abs(one - other) < 5.0 * np.hypot(its, others))  # 8 parts each: Student's law has long tails

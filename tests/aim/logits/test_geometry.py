@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tests.support.programs import python
 
-from onehead.aim.logits.blocks import ColumnGroup, Row
 from onehead.aim.logits.geometry import tied_geometry
+from onehead.aim.logits.row import ColumnGroup, Row
 
 ROOT = "from onehead.aim.logits.geometry import tied_geometry; print(tied_geometry(4).blocks[0].root.tolist())"
 

@@ -6,14 +6,14 @@ import pytest
 from onehead.aim import Learner, PowerLaw, Task, predict
 from onehead.aim.kernels.dense import origin_sums
 from onehead.aim.kernels.losses import CROSS_ENTROPY, SQUARED
-from onehead.aim.logits import blocks
 from onehead.aim.logits import geometry as shapes
+from onehead.aim.logits import row
 from onehead.aim.logits.geometry import FRESH_KNOTS, KNOTS, geometry_of, tied_geometry
 from onehead.aim.logits.long_rows import hard_label_limit, soft_label_limit
 from onehead.aim.logits.quadrature import logit_rule
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import CrossEntropy, HardCrossEntropy, Squared, loss_for_labels
-from onehead.aim.theory.output.averages import parts_error, sum_in_slices
+from onehead.aim.theory.output.averages import Request, parts_error, sum_in_slices
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 from onehead.errors import InvalidArgument, NotConverged
 
@@ -27,7 +27,7 @@ def channel(loss, tokens, mask="none"):
 
 def per_row(output, *state):
     """Every average per row, and its error."""
-    found = output._sum_parts(output._sums(state, 3, False, 2, False, None)) / output.geometry.tokens
+    found = output._sum_parts(output._sums(state, Request(3, detail=2))) / output.geometry.tokens
     return found.mean(axis=0), np.array([parts_error(column) for column in found.T])
 
 
@@ -99,7 +99,7 @@ def test_a_row_that_is_continued_states_how_far_off_it_is(labels, alpha, decay, 
     task = Task(attention="cross", tokens=tokens, labels=labels)
     whole = predict(task, learner, alpha / tokens)
     shapes.independent_rows_geometry.cache_clear()
-    monkeypatch.setattr(blocks, "LONGEST_ROW", 300)
+    monkeypatch.setattr(row, "LONGEST_ROW", 300)
     continued = predict(task, learner, alpha / tokens)
     shapes.independent_rows_geometry.cache_clear()
     for name in ("q", "m", "test_error", "train_loss"):
@@ -125,7 +125,7 @@ def test_labels_that_pull_beyond_all_columns_are_solved():
 def test_an_error_beyond_the_answer_is_no_answer(monkeypatch):
     """Logits so wide that a few columns have all the weight, whatever the length."""
     shapes.independent_rows_geometry.cache_clear()
-    monkeypatch.setattr(blocks, "LONGEST_ROW", 300)
+    monkeypatch.setattr(row, "LONGEST_ROW", 300)
     task = Task(attention="cross", tokens=1200, labels="hard")
     with pytest.raises(NotConverged, match="extrapolated from shorter ones"):
         predict(task, Learner(weight_decay=1e-3, loss="cross-entropy"), 0.2 / 1200)
@@ -146,7 +146,7 @@ def test_a_row_that_is_continued_is_the_row_that_is_sampled(loss, labels, tokens
     state = (1.24, 0.92, 0.45) if labels == "hard" else (0.62, 0.7, 0.5 * tokens ** (2 if loss == "squared" else 1))
     whole, error = per_row(channel(loss_for_labels(labels, loss), tokens), *state)
     shapes.independent_rows_geometry.cache_clear()
-    monkeypatch.setattr(blocks, "LONGEST_ROW", 600)
+    monkeypatch.setattr(row, "LONGEST_ROW", 600)
     output = channel(loss_for_labels(labels, loss), tokens)
     continued, other = per_row(output, *state)
     off = output.continuation_error(*state[:2])
@@ -277,7 +277,7 @@ def test_a_tied_head_by_woodbury_is_one_by_matrices(woodbury, dense, tokens, sig
     found = []
     for loss in (woodbury, dense):
         output = OneSectorOutput(loss=loss, geometry=tied_geometry(tokens), label_power=1.75)
-        parts = output._sum_parts(output._sums((1.0, 1.1, sigma), 3, False, 2, False, None))
+        parts = output._sum_parts(output._sums((1.0, 1.1, sigma), Request(3, detail=2)))
         found.append((parts.mean(axis=0), np.array([parts_error(column) for column in parts.T])))
     (one, its), (other, others) = found
     assert np.all(np.abs(one - other)[:7] < 4.5 * (its + others)[:7])
@@ -292,7 +292,7 @@ def test_rows_that_attend_to_the_logit_they_share_are_solved(tokens, power, sigm
     found = []
     for loss in (Squared(), DenseSquared()):
         output = OneSectorOutput(loss=loss, geometry=tied_geometry(tokens), label_power=power)
-        parts = output._sum_parts(output._sums((0.02 * power, 0.1 * power, sigma), 1, False, 1, False, None))
+        parts = output._sum_parts(output._sums((0.02 * power, 0.1 * power, sigma), Request(1, detail=1)))
         found.append((parts.mean(axis=0), np.array([parts_error(column) for column in parts.T])))
     (one, its), (other, others) = found
     assert np.all(np.abs(one - other)[[0, 1, 2, 3, 5, 6]] < 4.5 * (its + others)[[0, 1, 2, 3, 5, 6]])

@@ -183,10 +183,10 @@ def test_two_ways_through_sigma_lead_to_the_solution():
     problem, point = build_state_evolution(task, learner), predict(task, learner, 0.4)
     state = np.log([point.q, point.m, point.sigma])
     # a coarse rule and a loose end: within a few per cent
-    assert continue_in_sigma(problem, 0.4, 0) == pytest.approx(state, abs=0.05)
-    assert continue_in_decay(problem, 0.4, 0) == pytest.approx(state, abs=0.05)
+    assert continue_in_sigma(problem, 0.4) == pytest.approx(state, abs=0.05)
+    assert continue_in_decay(problem, 0.4) == pytest.approx(state, abs=0.05)
     direct = Learner(param="direct", weight_decay=0.03)
     point = predict(task, direct, 0.4)
-    assert continue_in_sigma(build_state_evolution(task, direct), 0.4, 0) == pytest.approx(
+    assert continue_in_sigma(build_state_evolution(task, direct), 0.4) == pytest.approx(
         np.log([point.q, point.m, point.sigma]), abs=0.05
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.proximal_points import prox
 
 from onehead.aim import CrossEntropy, Squared
 from onehead.aim.logits.geometry import geometry_of, tied_geometry
@@ -12,7 +13,6 @@ from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 from onehead.aim.theory.output.sectors import SectorOutput
 from onehead.numerics.cholesky import factorise, invert_factored
-from onehead.numerics.prox import prox
 
 
 @pytest.mark.parametrize("tokens", [2, 3, 5, 8])

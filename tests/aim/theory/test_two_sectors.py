@@ -7,8 +7,8 @@ from onehead.aim import Learner, Squared, Task
 from onehead.aim.kernels.arguments import BlockArrays
 from onehead.aim.kernels.control_variates import GROUPED_AVERAGES
 from onehead.aim.kernels.matrix_sums import matrix_sums
-from onehead.aim.logits.blocks import ColumnGroup, Row
 from onehead.aim.logits.geometry import Geometry, geometry_of
+from onehead.aim.logits.row import ColumnGroup, Row
 from onehead.aim.losses import loss_for_labels
 from onehead.aim.theory.build import build_state_evolution, gaussian_independent_head
 from onehead.aim.theory.order_parameters import Hats

@@ -6,6 +6,7 @@ import pytest
 from onehead.aim import Learner, Task, predict
 from onehead.aim.training.amp import amp, run_amp, state_evolution
 from onehead.aim.training.instance import Instance
+from onehead.aim.training.message_passing import Schedule
 from onehead.aim.training.objective import Objective, OutputLoss
 from onehead.aim.training.parametrisation import parametrisation
 from onehead.aim.training.settings import Method
@@ -55,7 +56,7 @@ def test_iterates_follow_state_evolution(arguments, tolerance):
 def test_message_passing_converges_to_the_minimum_of_lbfgs():
     dim, seed = 40, np.random.SeedSequence(0, spawn_key=(0,))
     instance = Instance.draw(Task(), dim, dim**2 // 2, seed)
-    found = run_amp(Task(), Learner(weight_decay=0.01), instance, max_iterations=80, tolerance=1e-7)
+    found = run_amp(Task(), Learner(weight_decay=0.01), instance, Schedule(80, tolerance=1e-7))
     trained = train(
         Task(),
         Learner(weight_decay=0.01),
@@ -109,7 +110,7 @@ def test_interruption_returns_the_last_map():
         calls.append(1)
         return len(calls) > 4
 
-    found = run_amp(Task(), Learner(), instance, max_iterations=50, stop=stop)
+    found = run_amp(Task(), Learner(), instance, Schedule(50, stop=stop))
     assert found.iterations == 4
     assert found.status.startswith("interrupted")
 
@@ -192,7 +193,7 @@ def test_the_row_along_the_mean_ends_where_its_gradient_is_zero():
     """Weight decay does not act on it; all others end where the gradient is that of the penalty."""
     task, learner = WITH_MEAN[0]
     instance = Instance.draw(task, 30, 900, np.random.SeedSequence(3))
-    found = run_amp(task, learner, instance, max_iterations=200, tolerance=1e-9)
+    found = run_amp(task, learner, instance, Schedule(200, tolerance=1e-9))
     weights = parametrisation("direct", tied=False, dim=30, width=1.0, heads=1)
     loss = OutputLoss(loss="squared", visible=task.visible)
     objective = Objective(samples=instance.train, weights=weights, loss=loss, decay=0.0)

@@ -38,6 +38,7 @@ def test_an_error_out_of_reach_is_reported():
     assert (found.alpha, found.samples, found.weight_decay) == (inf, None, None)
     assert found.status.startswith("out of reach") and found.floor == floor
     assert "No number of samples" in found.explain()
+    assert (found.best_possible_alpha, found.status.endswith("; no learner reaches it")) == (inf, True)
     narrow = aim.Learner(width=0.25)  # a head that cannot represent the target
     floor = aim.plateau(TASK, narrow).test_error
     assert aim.data_for(TASK, narrow, 0.99 * floor).best_possible_alpha < inf

@@ -120,7 +120,7 @@ def test_every_route_of_the_solver_ends_at_the_same_state(kappa0, noise, alpha, 
     routes = (
         lambda: refine(problem, alpha, near, 1),
         lambda: refine(problem, alpha, near, 1, by_decay=True),
-        lambda: solve_at_alpha(problem, alpha, continue_in_decay(problem, alpha, 0), 1),
+        lambda: solve_at_alpha(problem, alpha, continue_in_decay(problem, alpha), 1),
     )
     states = []
     for route in routes:

@@ -2,6 +2,8 @@
 refused.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,19 @@ def test_lines_of_the_best_weight_decay_and_of_thresholds():
 
 
 @pytest.mark.slow
+def test_a_map_may_contain_the_limit_of_no_weight_decay():
+    """Zero has no logarithm: the line of the best weight decay needs a minimum with two neighbours."""
+    decays = [0.0, 0.01, 0.05, 0.2]
+    found = aim.map(Task(), Learner(), x=("alpha", [0.5, 40.0]), y=("weight_decay", decays))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        valley = found.valley("test_error", "weight_decay")
+    best = [decays[int(np.argmin(column))] for column in found.grid("test_error").T]
+    assert best == [0.05, 0.2] and 0.01 < valley[0] < 0.2 and np.isnan(valley[1])
+    low = aim.map(Task(), Learner(), x=("alpha", [0.5]), y=("weight_decay", [0.0, 0.05, 0.2]))
+    assert np.isnan(low.valley("test_error", "weight_decay")).all()  # the neighbour 0 is infinitely far away
+
+
 def test_tuned_maps_and_curves_have_the_best_weight_decay_everywhere():
     alphas = [0.1, 0.5, 1.0, 4.0]
     found = aim.map(

@@ -80,3 +80,22 @@ def test_heads_without_this_law_are_refused(task, learner):
     found = aim.predict(Task(**{"attention": "cross", **task}), Learner(weight_decay=DECAY, **learner), 1.0)
     with pytest.raises(InvalidArgument):
         aim.training_time(found, 1.0)
+
+
+def test_a_narrow_learner_is_refused():
+    """Its map has at most width times d singular values, of which the law in time would count more."""
+    point = aim.predict(Task(attention="cross"), Learner(weight_decay=0.01, width=0.4), 1.0)
+    with pytest.raises(InvalidArgument, match="width must be at least 1 for singular values in time"):
+        aim.training_time(point, 3.0)
+
+
+@pytest.mark.parametrize("start", [1e-6, 0.1, 1e3, 1e6])
+def test_training_starts_where_it_is_told(point, start):
+    values = aim.training_time(point, 1e-13, start=start).value_at(np.array([0.3, 1.0, 2.0]) * point.threshold)
+    # s' = 2 s (mhat x - λ - Sigmahat s), in units of λ: change of the logarithm in a time of 1e-13
+    np.testing.assert_allclose(values, start, rtol=1e-12 * (1.0 + start / point.slope / point.threshold))
+
+
+def test_a_start_without_bound_is_refused(point):
+    with pytest.raises(InvalidArgument, match="start must be a number > 0 and <= 1e\\+06; got 1e\\+300"):
+        aim.training_time(point, 1.0, start=1e300)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, tune
+from onehead.aim.verbs import decay_bracket
 from onehead.aim.verbs import tune as tuning
-from onehead.aim.verbs.tune import FLAT_TOLERANCE, LOG_DECAY_TOLERANCE, _flat_range
+from onehead.aim.verbs.decay_bracket import LOG_DECAY_TOLERANCE, lowest_bracket, refine_minimum
+from onehead.aim.verbs.tune import FLAT_TOLERANCE, _flat_range
 from onehead.results import Certificate
 
 
@@ -22,13 +24,19 @@ def _solver_of(error):
     return at, calls
 
 
+def _set_slope(monkeypatch, slope):
+    """Let both searches use this slope of the error in log λ."""
+    for module in (tuning, decay_bracket):
+        monkeypatch.setattr(module, "decay_slope", slope)
+
+
 def _find_minimum(monkeypatch, error, slope):
     """Lowest minimum between points 2.5 apart, and the number of solves it took."""
     at, calls = _solver_of(error)
-    monkeypatch.setattr(tuning, "decay_slope", lambda point: slope(point.x))
-    bracket = tuning._lowest_bracket([at(x) for x in (2.0, -0.5, -3.0)])
+    _set_slope(monkeypatch, lambda point: slope(point.x))
+    bracket = lowest_bracket([at(x) for x in (2.0, -0.5, -3.0)])
     calls.clear()
-    return tuning._refine_minimum(at, bracket), len(calls)
+    return refine_minimum(at, bracket), len(calls)
 
 
 @pytest.mark.parametrize("minimum", [-2.7, -1.0, 0.3, 1.4])
@@ -51,12 +59,12 @@ def test_the_lower_of_two_minima_is_found_although_no_scanned_point_is_near_it(m
     error = lambda x: 1.0 - 0.5 * np.exp(-8.0 * (x - 1.2) ** 2) + 0.02 * x**2  # noqa: E731
     slope = lambda x: 8.0 * (x - 1.2) * np.exp(-8.0 * (x - 1.2) ** 2) + 0.04 * x  # noqa: E731
     at, _ = _solver_of(error)
-    monkeypatch.setattr(tuning, "decay_slope", lambda point: slope(point.x))
+    _set_slope(monkeypatch, lambda point: slope(point.x))
     points = [at(x) for x in (-3.0, -1.0, 0.8, 2.0)]
     assert points[1].test_error == pytest.approx(1.02, abs=1e-3)
-    best = tuning._refine_minimum(at, tuning._lowest_bracket(points))
+    best = refine_minimum(at, lowest_bracket(points))
     assert best.x == pytest.approx(1.19, abs=0.02)
-    assert tuning._lowest_bracket(points[:2]) is None
+    assert lowest_bracket(points[:2]) is None
 
 
 def test_the_minimum_of_a_neighbour_is_followed_in_few_solves(monkeypatch):
@@ -70,7 +78,7 @@ def test_the_minimum_of_a_neighbour_is_followed_in_few_solves(monkeypatch):
         return at(float(np.log(learner.decay)))
 
     monkeypatch.setattr(tuning, "predict", solve)
-    monkeypatch.setattr(tuning, "decay_slope", lambda point: np.sinh(point.x - minimum))
+    _set_slope(monkeypatch, lambda point: np.sinh(point.x - minimum))
     near = SimpleNamespace(learner=Learner(weight_decay=float(np.exp(minimum + 0.2))))
     best = tuning._follow(Task(), Learner(), 0.5, near)
     assert best.x == pytest.approx(minimum, abs=LOG_DECAY_TOLERANCE)
@@ -78,7 +86,7 @@ def test_the_minimum_of_a_neighbour_is_followed_in_few_solves(monkeypatch):
     far = SimpleNamespace(learner=Learner(weight_decay=float(np.exp(minimum + 3.0))))
     assert tuning._follow(Task(), Learner(), 0.5, far) is None
     for flat in (lambda point: 0.0, lambda point: -np.sinh(point.x - minimum)):
-        monkeypatch.setattr(tuning, "decay_slope", flat)
+        _set_slope(monkeypatch, flat)
         assert tuning._follow(Task(), Learner(), 0.5, near) is None
 
 
@@ -169,7 +177,7 @@ def test_the_status_says_where_the_optimum_lies(monkeypatch, error, status, mini
 
     monkeypatch.setattr(tuning, "predict", solve)
     monkeypatch.setattr(tuning, "_vanishing_decay", lambda *_: 1.0)
-    monkeypatch.setattr(tuning, "decay_slope", slope)
+    _set_slope(monkeypatch, slope)
     best = tune(Task(), Learner(weight_decay=0.5), 0.3)
     assert status in best.certificate.status
     assert best.gain == pytest.approx(error(np.log(0.5)) - best.test_error, abs=1e-12)

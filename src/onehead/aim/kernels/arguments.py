@@ -13,27 +13,6 @@ import numpy as np
 from numba import float64, int64, types
 from numpy.typing import NDArray
 
-__all__ = [
-    "BLOCK",
-    "INDICES",
-    "MATRIX",
-    "MODES",
-    "NODES",
-    "SCALING",
-    "SLICES",
-    "STATE",
-    "VECTOR",
-    "BlockArrays",
-    "Branch",
-    "Detail",
-    "LogitState",
-    "Modes",
-    "Nodes",
-    "Scaling",
-    "Slices",
-    "Start",
-]
-
 Array = NDArray[np.float64]
 
 

@@ -8,27 +8,6 @@ import numpy as np
 from onehead.aim.kernels.simd import LANES
 from onehead.numerics.jit import njit
 
-__all__ = [
-    "AVERAGE_COUNT",
-    "BASIC_CONTROLS",
-    "CONTROL_COUNT",
-    "GROUPED_AVERAGES",
-    "GROUPED_STEIN_AVERAGES",
-    "MOMENT_COUNT",
-    "QUARTIC_CONTROLS",
-    "STEIN_AVERAGES",
-    "STEIN_FIELDS",
-    "ZERO_MEAN_CONTROLS",
-    "add_mirror_pair",
-    "add_mirror_pairs",
-    "moments",
-    "quartics",
-    "row_controls",
-    "row_controls_simd",
-    "sampled_label_controls",
-    "two_group_stein_controls",
-]
-
 AVERAGE_COUNT = 8  # as in `onehead.aim.theory.output.averages.Averages`
 # of two groups of logits: loss, distance, mass of lower minima; then e², e t, e h, -de/dh and de/dt of each
 GROUPED_AVERAGES = 13
@@ -56,7 +35,7 @@ def moments(averages: int) -> int:
 MOMENT_COUNT = moments(AVERAGE_COUNT)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def add_moments(sums, values, control, chance):  # type: ignore[no-untyped-def]
     """Add a point to averages and to the moments of its controls; of the symmetric ones the lower half."""
     count = values.shape[0]
@@ -78,23 +57,23 @@ def add_moments(sums, values, control, chance):  # type: ignore[no-untyped-def]
             sums[place + CONTROL_COUNT * i + k] += along * control[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_mirror_pair(sums, node, chance, steepest, values, control, mean_of, mean, weight=1.0):  # type: ignore[no-untyped-def]
-    """Add the mean of a point and its mirror image, which come in turn, each counted by its ``weight``."""
+@njit
+def add_mirror_pair(sums, node, chance, steepest, values, control, mean_of, mean):  # type: ignore[no-untyped-def]
+    """Add the mean of a point and its mirror image, which come in turn."""
     control[BASIC_CONTROLS - 1] = 1.0
     count = values.shape[0]
     sums[count] = max(sums[count], steepest)
     if node % 2 == 0:
         mean_of[:], mean[:] = 0.0, 0.0
     for i in range(count):
-        mean_of[i] += 0.5 * weight * values[i]
+        mean_of[i] += 0.5 * values[i]
     for k in range(CONTROL_COUNT):
-        mean[k] += 0.5 * weight * control[k]
+        mean[k] += 0.5 * control[k]
     if node % 2 == 1:
         add_moments(sums, mean_of, mean, 2.0 * chance)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def two_group_stein_controls(Q, powers, values, control):  # type: ignore[no-untyped-def]
     """Stein combinations of the proximal point in two groups of logits, of which ``powers`` are q and m."""
     for group in range(2):
@@ -103,7 +82,7 @@ def two_group_stein_controls(Q, powers, values, control):  # type: ignore[no-unt
         control[2 * group + 1] = values[7 + group] - m * values[11 + group] + q * values[9 + group]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def sampled_label_controls(t, h, chances, p, y, control):  # type: ignore[no-untyped-def]
     """Controls of labels that were drawn, one for each row: their columns, and the logits that two rows share
     (L7.2).
@@ -120,7 +99,7 @@ def sampled_label_controls(t, h, chances, p, y, control):  # type: ignore[no-unt
                 control[ZERO_MEAN_CONTROLS - 1] += score * p[b, a]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def quartics(t, h, control):  # type: ignore[no-untyped-def]
     """Add those of one logit: label and the rest of the learner, in units of their deviations."""
     control[BASIC_CONTROLS] += t * t * t * t
@@ -130,69 +109,64 @@ def quartics(t, h, control):  # type: ignore[no-untyped-def]
     control[BASIC_CONTROLS + 4] += h * h * h * h
 
 
-@njit(inline="always", error_model="numpy")
-def _add(control, at, step, logits, Q, q, m, left, value, by_label, by_own, all_label, all_own):  # type: ignore[no-untyped-def]
-    """Add both Stein combinations of a field of a column, which has these derivatives by the two logits of the column
-    and by all of either kind.
+@njit(cache=False, inline="always")
+def _add(control, at, step, logits, state, value, slopes):  # type: ignore[no-untyped-def]
+    """Add both Stein combinations of a field of a column; its derivatives ``slopes`` are those by the two logits of the
+    column and by all of either kind.
     """
+    ((Q, q, m), left), (by_label, by_own, all_label, all_own) = state, slopes
     control[at] += logits[0] * value - Q * by_label - m * by_own + left[0] * all_label + left[2] * all_own
     control[at + step] += logits[1] * value - m * by_label - q * by_own + left[2] * all_label + left[1] * all_own
 
 
-@njit(inline="always", error_model="numpy")
-def _add_fields(control, first, step, softmaxes, logits, row, log_z, powers, left):  # type: ignore[no-untyped-def]
+@njit(cache=False, inline="always")
+def _add_fields(control, first, step, softmaxes, logits, row, log_z, state):  # type: ignore[no-untyped-def]
     """Add the Stein combinations of all fields of one column; inlined, so that loops over nodes are vectorised.
 
-    Pairs belong to label and learner; ``row`` has sum y², sum p² and sum p y.
+    Pairs belong to label and learner; ``row`` has sum y², sum p² and sum p y; ``state`` is (Q, q, m) of the column, and
+    how much lower all covariances are.
     """
-    (Y, P), (T, H), (yy, pp, py), (label, own), (Q, q, m), at = softmaxes, logits, row, log_z, powers, first
+    (Y, P), (T, H), (yy, pp, py), (label, own), at = softmaxes, logits, row, log_z, first
     dy, dp = Y * (1.0 - Y), P * (1.0 - P)
     by_yy, by_pp, y_py, p_py = 2.0 * Y * (Y - yy), 2.0 * P * (P - pp), Y * (P - py), P * (Y - py)
-    _add(control, at, step, logits, Q, q, m, left, Y * Y, 2.0 * Y * dy, 0.0, 0.0, 0.0)
-    _add(control, at + 2 * step, step, logits, Q, q, m, left, Y * P, P * dy, Y * dp, 0.0, 0.0)
-    _add(control, at + 4 * step, step, logits, Q, q, m, left, P * P, 0.0, 2.0 * P * dp, 0.0, 0.0)
-    _add(control, at + 6 * step, step, logits, Q, q, m, left, Y * T, dy * T + Y, 0.0, Y, 0.0)
-    _add(control, at + 8 * step, step, logits, Q, q, m, left, Y * H, dy * H, Y, 0.0, Y)
-    _add(control, at + 10 * step, step, logits, Q, q, m, left, P * T, P, dp * T, P, 0.0)
-    _add(control, at + 12 * step, step, logits, Q, q, m, left, P * H, 0.0, dp * H + P, 0.0, P)
-    _add(control, at + 14 * step, step, logits, Q, q, m, left, Y * yy, dy * yy + Y * by_yy, 0.0, 0.0, 0.0)
-    _add(control, at + 16 * step, step, logits, Q, q, m, left, Y * pp, dy * pp, Y * by_pp, 0.0, 0.0)
-    _add(control, at + 18 * step, step, logits, Q, q, m, left, Y * py, dy * py + Y * y_py, Y * p_py, 0.0, 0.0)
-    _add(control, at + 20 * step, step, logits, Q, q, m, left, P * yy, P * by_yy, dp * yy, 0.0, 0.0)
-    _add(control, at + 22 * step, step, logits, Q, q, m, left, P * pp, 0.0, dp * pp + P * by_pp, 0.0, 0.0)
-    _add(control, at + 24 * step, step, logits, Q, q, m, left, P * py, P * y_py, dp * py + P * p_py, 0.0, 0.0)
-    _add(control, at + 26 * step, step, logits, Q, q, m, left, Y * Y * Y, 3.0 * Y * Y * dy, 0.0, 0.0, 0.0)
-    _add(control, at + 28 * step, step, logits, Q, q, m, left, Y * Y * P, 2.0 * Y * P * dy, Y * Y * dp, 0.0, 0.0)
-    _add(control, at + 30 * step, step, logits, Q, q, m, left, Y * P * P, P * P * dy, 2.0 * Y * P * dp, 0.0, 0.0)
-    _add(control, at + 32 * step, step, logits, Q, q, m, left, P * P * P, 0.0, 3.0 * P * P * dp, 0.0, 0.0)
-    _add(control, at + 34 * step, step, logits, Q, q, m, left, Y * label, dy * label + Y * Y, 0.0, Y, 0.0)
-    _add(control, at + 36 * step, step, logits, Q, q, m, left, P * label, P * Y, dp * label, P, 0.0)
+    _add(control, at, step, logits, state, Y * Y, (2.0 * Y * dy, 0.0, 0.0, 0.0))
+    _add(control, at + 2 * step, step, logits, state, Y * P, (P * dy, Y * dp, 0.0, 0.0))
+    _add(control, at + 4 * step, step, logits, state, P * P, (0.0, 2.0 * P * dp, 0.0, 0.0))
+    _add(control, at + 6 * step, step, logits, state, Y * T, (dy * T + Y, 0.0, Y, 0.0))
+    _add(control, at + 8 * step, step, logits, state, Y * H, (dy * H, Y, 0.0, Y))
+    _add(control, at + 10 * step, step, logits, state, P * T, (P, dp * T, P, 0.0))
+    _add(control, at + 12 * step, step, logits, state, P * H, (0.0, dp * H + P, 0.0, P))
+    _add(control, at + 14 * step, step, logits, state, Y * yy, (dy * yy + Y * by_yy, 0.0, 0.0, 0.0))
+    _add(control, at + 16 * step, step, logits, state, Y * pp, (dy * pp, Y * by_pp, 0.0, 0.0))
+    _add(control, at + 18 * step, step, logits, state, Y * py, (dy * py + Y * y_py, Y * p_py, 0.0, 0.0))
+    _add(control, at + 20 * step, step, logits, state, P * yy, (P * by_yy, dp * yy, 0.0, 0.0))
+    _add(control, at + 22 * step, step, logits, state, P * pp, (0.0, dp * pp + P * by_pp, 0.0, 0.0))
+    _add(control, at + 24 * step, step, logits, state, P * py, (P * y_py, dp * py + P * p_py, 0.0, 0.0))
+    _add(control, at + 26 * step, step, logits, state, Y * Y * Y, (3.0 * Y * Y * dy, 0.0, 0.0, 0.0))
+    _add(control, at + 28 * step, step, logits, state, Y * Y * P, (2.0 * Y * P * dy, Y * Y * dp, 0.0, 0.0))
+    _add(control, at + 30 * step, step, logits, state, Y * P * P, (P * P * dy, 2.0 * Y * P * dp, 0.0, 0.0))
+    _add(control, at + 32 * step, step, logits, state, P * P * P, (0.0, 3.0 * P * P * dp, 0.0, 0.0))
+    _add(control, at + 34 * step, step, logits, state, Y * label, (dy * label + Y * Y, 0.0, Y, 0.0))
+    _add(control, at + 36 * step, step, logits, state, P * label, (P * Y, dp * label, P, 0.0))
+    _add(control, at + 38 * step, step, logits, state, Y * Y * label, (Y * (2.0 * dy * label + Y * Y), 0.0, Y * Y, 0.0))
+    _add(control, at + 40 * step, step, logits, state, P * P * label, (P * P * Y, 2.0 * P * dp * label, P * P, 0.0))
     _add(
-        control, at + 38 * step, step, logits, Q, q, m, left,
-        Y * Y * label, Y * (2.0 * dy * label + Y * Y), 0.0, Y * Y, 0.0,
-    )  # fmt: skip
-    _add(
-        control, at + 40 * step, step, logits, Q, q, m, left,
-        P * P * label, P * P * Y, 2.0 * P * dp * label, P * P, 0.0,
-    )  # fmt: skip
-    _add(
-        control, at + 42 * step, step, logits, Q, q, m, left,
-        Y * P * label, P * (dy * label + Y * Y), Y * dp * label, Y * P, 0.0,
-    )  # fmt: skip
-    _add(control, at + 44 * step, step, logits, Q, q, m, left, Y * own, dy * own, Y * P, 0.0, Y)
-    _add(control, at + 46 * step, step, logits, Q, q, m, left, P * own, 0.0, dp * own + P * P, 0.0, P)
-    _add(control, at + 48 * step, step, logits, Q, q, m, left, Y * Y * own, 2.0 * Y * dy * own, Y * Y * P, 0.0, Y * Y)
-    _add(
-        control, at + 50 * step, step, logits, Q, q, m, left,
-        P * P * own, 0.0, P * (2.0 * dp * own + P * P), 0.0, P * P,
-    )  # fmt: skip
-    _add(
-        control, at + 52 * step, step, logits, Q, q, m, left,
-        Y * P * own, P * dy * own, Y * (dp * own + P * P), 0.0, Y * P,
-    )  # fmt: skip
+        control,
+        at + 42 * step,
+        step,
+        logits,
+        state,
+        Y * P * label,
+        (P * (dy * label + Y * Y), Y * dp * label, Y * P, 0.0),
+    )
+    _add(control, at + 44 * step, step, logits, state, Y * own, (dy * own, Y * P, 0.0, Y))
+    _add(control, at + 46 * step, step, logits, state, P * own, (0.0, dp * own + P * P, 0.0, P))
+    _add(control, at + 48 * step, step, logits, state, Y * Y * own, (2.0 * Y * dy * own, Y * Y * P, 0.0, Y * Y))
+    _add(control, at + 50 * step, step, logits, state, P * P * own, (0.0, P * (2.0 * dp * own + P * P), 0.0, P * P))
+    _add(control, at + 52 * step, step, logits, state, Y * P * own, (P * dy * own, Y * (dp * own + P * P), 0.0, Y * P))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def row_controls(t, h, y, p, Q, q, m, left, rich, control):  # type: ignore[no-untyped-def]
     """Add the controls of one row of a fresh sample: those that are averages, and if ``rich`` those of all fields.
 
@@ -225,11 +199,11 @@ def row_controls(t, h, y, p, Q, q, m, left, rich, control):  # type: ignore[no-u
     first = BASIC_CONTROLS + QUARTIC_CONTROLS
     by_both = left[0], left[1], left[2]
     for b in range(n):
-        powers = Q[b], q[b], m[b]
-        _add_fields(control, first, 1, (y[b], p[b]), (t[b], h[b]), (yy, pp, py), (label, own), powers, by_both)
+        state = (Q[b], q[b], m[b]), by_both
+        _add_fields(control, first, 1, (y[b], p[b]), (t[b], h[b]), (yy, pp, py), (label, own), state)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def row_controls_simd(row, place, logits, softmaxes, powers, log_z, left, rich, control, spare):  # type: ignore[no-untyped-def]
     """`row_controls` for many nodes side by side (`onehead.aim.kernels.simd`).
 
@@ -264,7 +238,7 @@ def row_controls_simd(row, place, logits, softmaxes, powers, log_z, left, rich, 
     by_both = left[0], left[1], left[2]
     for b in range(width):
         i, ab = place[row, b], row * width + b
-        powers = Q[i], q[i], m[i]
+        state = (Q[i], q[i], m[i]), by_both
         for k in range(LANES):
             spare[5 * LANES + k], spare[6 * LANES + k] = y[ab, k], p[ab, k]
             spare[7 * LANES + k], spare[8 * LANES + k] = t[i, k], h[i, k]
@@ -277,12 +251,11 @@ def row_controls_simd(row, place, logits, softmaxes, powers, log_z, left, rich, 
                 (spare[7 * LANES + k], spare[8 * LANES + k]),
                 (spare[k], spare[LANES + k], spare[2 * LANES + k]),
                 (spare[3 * LANES + k], spare[4 * LANES + k]),
-                powers,
-                by_both,
+                state,
             )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def add_mirror_pairs(sums, chances, tilts, worst, values, control, spare):  # type: ignore[no-untyped-def]
     """Add nodes side by side, each followed by its mirror image, as `add_mirror_pair` does one after the other.
 

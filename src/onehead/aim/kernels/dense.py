@@ -30,10 +30,8 @@ from onehead.numerics.cholesky import factorise, invert_factored
 from onehead.numerics.jit import njit
 from onehead.numerics.prox import ROW, minimise_prox, scratch
 
-__all__ = ["dense_loop", "keep_scalars", "labels", "loss_sums", "origin_sums", "prox_sums"]
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def labels(select, u, row_x, y):  # type: ignore[no-untyped-def]
     """Rows of the label: softmax of the label logits."""
     for a in range(select.shape[0]):
@@ -42,7 +40,7 @@ def labels(select, u, row_x, y):  # type: ignore[no-untyped-def]
         softmax(row_x, y[a])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _fill_response(response, select, u, y, w, block, matrix):  # type: ignore[no-untyped-def]
     """Fill ``matrix`` with R = - d(gradient of the loss)/d(label logits) at ``u``, summed row by row."""
     rows, width = select.shape
@@ -61,7 +59,7 @@ def _fill_response(response, select, u, y, w, block, matrix):  # type: ignore[no
                         matrix[i, k] += block[b, c]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _place_start(problem, starts, start, point):  # type: ignore[no-untyped-def]
     """Start at the learner's logits, or with one row at its label and the others at their conditional means (2.7)."""
     v = problem[3]
@@ -95,7 +93,7 @@ def dense_loop(add_point: Any, add_derivatives: Any, finish: Any) -> Any:
         Completes the sums of a slice of this total weight.
     """
 
-    @njit(nogil=True, error_model="numpy")
+    @njit(cache=False)
     def loop(row, response, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
         select, metric, conditional_means = block_arrays
         label_nodes, free_nodes, weights, warm_points = nodes
@@ -160,7 +158,7 @@ def dense_loop(add_point: Any, add_derivatives: Any, finish: Any) -> Any:
     return loop
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_scalars(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
     """Add a proximal point to `onehead.aim.theory.output.averages.Averages`; entry 8 is the largest gradient entry.
 
@@ -181,7 +179,7 @@ def _add_scalars(sums, weight, point, numbers, hard):  # type: ignore[no-untyped
             sums[5] += weight * score[i] * (u[i] - v[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_traces(sums, weight, inverse, response, metric, sigma, modes):  # type: ignore[no-untyped-def]
     """Add tr K and tr K² with K = 1 - (Hessian)^-1 P/Sigma, and of a soft label tr (Hessian)^-1 R."""
     n = metric.shape[0]
@@ -204,7 +202,7 @@ def _add_traces(sums, weight, inverse, response, metric, sigma, modes):  # type:
             sums[4] += weight * (same - one / sigma) * (same - other / sigma)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def keep_scalars(sums, metric, mass, modes):  # type: ignore[no-untyped-def]
     """Leave the sums of a slice as they are."""
 
@@ -212,9 +210,7 @@ def keep_scalars(sums, metric, mass, modes):  # type: ignore[no-untyped-def]
 _scalar_loop = dense_loop(_add_scalars, _add_traces, keep_scalars)
 
 
-@njit(
-    types.void(ROW, RESPONSE, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy"
-)
+@njit(types.void(ROW, RESPONSE, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
 def prox_sums(row, response, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """Weighted sums of `onehead.aim.theory.output.averages.Averages` over slices of nodes; entry 8 is the largest
     gradient entry.
@@ -222,7 +218,7 @@ def prox_sums(row, response, block_arrays, nodes, scaling, modes, slices, out): 
     _scalar_loop(row, response, block_arrays, nodes, scaling, modes, slices, out)
 
 
-@njit(types.void(ROW, MATRIX, MATRIX, VECTOR, SCALING, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(ROW, MATRIX, MATRIX, VECTOR, SCALING, SLICES, MATRIX))
 def loss_sums(row, label_nodes, free_nodes, weights, scaling, slices, out):  # type: ignore[no-untyped-def]
     """Average loss of one row of a fresh sample whose learner logits are v, labels from u*; the last logit is zero."""
     root_q, overlap, root_w, _ = scaling
@@ -240,12 +236,7 @@ def loss_sums(row, label_nodes, free_nodes, weights, scaling, slices, out):  # t
             out[part, 0] += weights[node] * row(v, y, gradient, hessian)
 
 
-@njit(
-    types.void(ROW, RESPONSE, INDICES, MATRIX, MATRIX, VECTOR, SLICES, MATRIX),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@njit(types.void(ROW, RESPONSE, INDICES, MATRIX, MATRIX, VECTOR, SLICES, MATRIX))
 def origin_sums(row, response, select, covariance, label_logits, weights, slices, out):  # type: ignore[no-untyped-def]
     """E g'Cg and E tr C (-dg/du*) for the gradient g of the loss at zero logits (4.6)."""
     length, first, last = slices

@@ -4,13 +4,11 @@ import math
 
 from onehead.numerics.jit import njit
 
-__all__ = ["MAX_ENUMERATED_LABELS", "draw", "draw_rows"]
-
 # hard labels of rows that share logits which are all summed over, those of two tokens; of more one is drawn (L7.2)
 MAX_ENUMERATED_LABELS = 4
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def draw(choice, weight, p, select, y, score):  # type: ignore[no-untyped-def]
     """Fill the label ``y`` of this number, and its score in every coordinate; return the weight times its probability.
 
@@ -28,7 +26,7 @@ def draw(choice, weight, p, select, y, score):  # type: ignore[no-untyped-def]
     return weight
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def draw_rows(chances, normals, y):  # type: ignore[no-untyped-def]
     """Fill ``y`` with one token for every row, that which a standard normal says (L7.2)."""
     for a in range(chances.shape[0]):

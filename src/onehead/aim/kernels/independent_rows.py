@@ -27,12 +27,10 @@ from onehead.aim.kernels.multi_start import multi_start
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import LONGEST, newton_on_vectors
 
-__all__ = ["TIGHTEST", "independent_row_sums", "newton_row", "row_loss", "row_work", "search_row", "solve_row"]
-
 TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def row_loss(kind, h, y, p, g, w):  # type: ignore[no-untyped-def]
     """Loss of a row; fills p = softmax(h), the gradient and w, and returns s and t with it."""
     n = h.shape[0]
@@ -59,7 +57,7 @@ def row_loss(kind, h, y, p, g, w):  # type: ignore[no-untyped-def]
     return value, s, t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
     """Fill the diagonal D of A = Hessian + held; return the 2 x 2 matrix between p and w of the inverse, and whether A
     is positive definite.
@@ -91,7 +89,7 @@ def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
     return m00, m01, m11, definite
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def solve_row(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
     """x = (Hessian + held)^-1 r."""
     one, two = 0.0, 0.0
@@ -104,13 +102,13 @@ def solve_row(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
         x[i] -= (p[i] * along + w[i] * across) / D[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def row_work(n):  # type: ignore[no-untyped-def]
     """Allocate the work space of `newton_row`: gradient, step, trial point, p, w, diagonal of the Hessian, spare."""
     return np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _objective(problem, h, work):  # type: ignore[no-untyped-def]
     """Value of sum held (h - v)²/2 + loss, with s and t of its Hessian; fills the gradient."""
     kind, held, v, y = problem
@@ -122,7 +120,7 @@ def _objective(problem, h, work):  # type: ignore[no-untyped-def]
     return value, s, t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _newton_step(problem, h, state, work):  # type: ignore[no-untyped-def]
     """Newton's step; where the Hessian is not positive definite that of a tighter hold, which always leads
     downhill.
@@ -153,7 +151,7 @@ def _newton_step(problem, h, state, work):  # type: ignore[no-untyped-def]
 _minimise = newton_on_vectors(_objective, _newton_step)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def newton_row(problem, h, work):  # type: ignore[no-untyped-def]
     """Move ``h`` to the minimum of sum held (h - v)²/2 + loss that Newton's method reaches from it.
 
@@ -181,7 +179,7 @@ def newton_row(problem, h, work):  # type: ignore[no-untyped-def]
     return h, (value, steepest, m00, m01, m11)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _start_at_learner(problem, starts, number, point):  # type: ignore[no-untyped-def]
     """Start at the learner's logits."""
     point[:] = problem[2]
@@ -190,7 +188,7 @@ def _start_at_learner(problem, starts, number, point):  # type: ignore[no-untype
 search_row = multi_start(newton_row, _start_at_learner)
 
 
-@njit(types.void(int64, VECTOR, NODES, STATE, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(int64, VECTOR, NODES, STATE, MODES, SLICES, MATRIX))
 def independent_row_sums(kind, variances, nodes, state, modes, slices, out):  # type: ignore[no-untyped-def]
     """`prox_sums` for one row of independent logits, with the moments of its controls; nodes are independent normals,
     mirror images in turn.

@@ -7,8 +7,6 @@ from numba import float64, types
 
 from onehead.numerics.jit import njit
 
-__all__ = ["CROSS_ENTROPY", "RESPONSE", "RESPONSE_SIGNATURE", "SQUARED", "softmax"]
-
 _vector, _matrix = types.Array(float64, 1, "C"), types.Array(float64, 2, "C")
 # (logits, label, out): out[b, k] = - d(gradient_b)/d(label logit k)
 RESPONSE_SIGNATURE = types.void(_vector, _vector, _matrix)
@@ -16,7 +14,7 @@ RESPONSE = types.FunctionType(RESPONSE_SIGNATURE)
 CROSS_ENTROPY, SQUARED = 0, 1  # codes of the losses whose Hessian is a diagonal plus two rank-one terms (U2.1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def softmax(logits, p):  # type: ignore[no-untyped-def]
     """Fill ``p`` with the softmax of ``logits``; no entry loses its relative precision.
 

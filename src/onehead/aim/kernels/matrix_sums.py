@@ -15,10 +15,8 @@ from onehead.aim.kernels.two_tokens import pair_loop
 from onehead.numerics.jit import njit
 from onehead.numerics.prox import PAIR, ROW
 
-__all__ = ["matrix_sums", "multiply_by_metric", "row_matrix_sums", "two_token_matrix_sums"]
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_numbers(sums, weight, numbers):  # type: ignore[no-untyped-def]
     """Add loss, distance, mass of lower minima, and the largest gradient entry."""
     loss, distance, lower, steepest = numbers
@@ -29,12 +27,12 @@ def _add_numbers(sums, weight, numbers):  # type: ignore[no-untyped-def]
     sums[3] = max(sums[3], steepest)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
     """Add a proximal point to the matrices of e with itself, the label, the learner, and the score of a hard label."""
     target, v, _, e, score = point
     _add_numbers(sums, weight, numbers)
-    n = e.shape[0]
+    n = len(e)  # of two coordinates all are pairs of numbers
     matrices = sums[4:].reshape((5, n, n))
     for i in range(n):
         for j in range(n):
@@ -45,7 +43,7 @@ def _add_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-untype
                 matrices[4, i, j] += weight * e[i] * score[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_inverse(sums, weight, inverse, response, metric, sigma, modes):  # type: ignore[no-untyped-def]
     """Add the inverse of the Hessian, and of a soft label its product with the response."""
     n = metric.shape[0]
@@ -58,7 +56,7 @@ def _add_inverse(sums, weight, inverse, response, metric, sigma, modes):  # type
                     matrices[4, i, j] += weight * inverse[i, k] * response[k, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def multiply_by_metric(sums, metric, mass, modes):  # type: ignore[no-untyped-def]
     """Make -de/dv = P - P A^-1 P and de/du* = P A^-1 R of the sums of A^-1 and A^-1 R, with P = C(Sigma)^-1."""
     if modes.detail > 0:
@@ -72,30 +70,13 @@ def multiply_by_metric(sums, metric, mass, modes):  # type: ignore[no-untyped-de
 _matrix_loop = dense_loop(_add_matrices, _add_inverse, multiply_by_metric)
 
 
-@njit(
-    types.void(ROW, RESPONSE, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy"
-)
+@njit(types.void(ROW, RESPONSE, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
 def matrix_sums(row, response, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """Averages of matrices over slices of nodes, for rows that share logits; the metric is C(Sigma)^-1."""
     _matrix_loop(row, response, block_arrays, nodes, scaling, modes, slices, out)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _add_pair_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
-    """`_add_matrices` for two coordinates."""
-    target, v, _, e, score = point
-    _add_numbers(sums, weight, numbers)
-    matrices = sums[4:].reshape((5, 2, 2))
-    for i in range(2):
-        for j in range(2):
-            matrices[0, i, j] += weight * e[i] * e[j]
-            matrices[1, i, j] += weight * e[i] * target[j]
-            matrices[2, i, j] += weight * e[i] * v[j]
-            if hard:
-                matrices[4, i, j] += weight * e[i] * score[j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_pair_inverse(sums, weight, hessian, response, over_step, modes):  # type: ignore[no-untyped-def]
     """`_add_inverse` for two coordinates, whose responses are diagonal."""
     h0, h1, determinant = hessian
@@ -109,16 +90,16 @@ def _add_pair_inverse(sums, weight, hessian, response, over_step, modes):  # typ
                 matrices[4, i, j] += inverse[i][j] * response[j]
 
 
-_pair_matrix_loop = pair_loop(_add_pair_matrices, _add_pair_inverse, multiply_by_metric)
+_pair_matrix_loop = pair_loop(_add_matrices, _add_pair_inverse, multiply_by_metric)
 
 
-@njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
 def two_token_matrix_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """`matrix_sums` for two tokens: two coordinates, each row seeing one of them (2.5, U5.2)."""
     _pair_matrix_loop(pair, block_arrays, nodes, scaling, modes, slices, out)
 
 
-@njit(types.void(int64, VECTOR, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(int64, VECTOR, NODES, SCALING, MODES, SLICES, MATRIX))
 def row_matrix_sums(kind, held, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """`matrix_sums` for one row of independent logits, all but the last of one law, whose prox has one minimum (U5.2).
 

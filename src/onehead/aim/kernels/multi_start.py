@@ -6,8 +6,6 @@ from onehead.aim.kernels.arguments import Branch
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import is_lower
 
-__all__ = ["multi_start"]
-
 
 def multi_start(minimise: Any, place_start: Any) -> Any:
     """Make a compiled search for minima that are lower than a known one.
@@ -20,7 +18,7 @@ def multi_start(minimise: Any, place_start: Any) -> Any:
         Overwrites ``point`` by the start of this number.
     """
 
-    @njit(nogil=True, error_model="numpy")  # compiled into the functions that call it, and cached with them
+    @njit(cache=False)  # compiled into the functions that call it, and cached with them
     def search(problem, starts, count, point, value, branch, work, spare):  # type: ignore[no-untyped-def]
         """Return whether a minimum is lower than the one at ``point``, and the state there.
 

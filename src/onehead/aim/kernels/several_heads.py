@@ -41,7 +41,7 @@ def sizes_of(heads: int, columns: int) -> tuple[Any, Any]:
     return np.zeros(heads), np.zeros(columns)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _attention(sizes, basis, x, p):  # type: ignore[no-untyped-def]
     """Softmax of every head: ``p`` (heads, columns) from contrasts ``x`` (heads * contrasts)."""
     heads, columns = len(sizes[0]), len(sizes[1])
@@ -62,7 +62,7 @@ def _attention(sizes, basis, x, p):  # type: ignore[no-untyped-def]
             p[h, b] /= normaliser
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _slopes(sizes, basis, p, slopes):  # type: ignore[no-untyped-def]
     """Derivatives of the attention in the contrasts: ``slopes`` (heads, contrasts, columns)."""
     heads, columns = len(sizes[0]), len(sizes[1])
@@ -76,7 +76,7 @@ def _slopes(sizes, basis, p, slopes):  # type: ignore[no-untyped-def]
                 slopes[h, k, b] = p[h, b] * (basis[b, k] - mean)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _objective(problem, x, work):  # type: ignore[no-untyped-def]
     """Proximal objective in a tuple; fills its gradient and its Hessian."""
     sizes, basis, v, y, gains, scales, precisions = problem
@@ -145,7 +145,7 @@ def _objective(problem, x, work):  # type: ignore[no-untyped-def]
     return (value,)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _newton_step(problem, x, state, work):  # type: ignore[no-untyped-def]
     """Newton's step where the Hessian is positive definite, else one that leads downhill."""
     gradient, move, _, hessian, factor = work[:5]
@@ -168,7 +168,7 @@ def _newton_step(problem, x, state, work):  # type: ignore[no-untyped-def]
 _minimise = newton_on_vectors(_objective, _newton_step)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_classes(sums, place, weight, left, right, sizes):  # type: ignore[no-untyped-def]
     """Add the product of two vectors over the heads, for the mean of the heads and for all differences."""
     heads, contrasts = len(sizes[0]), len(sizes[1]) - 1
@@ -185,7 +185,7 @@ def _add_classes(sums, place, weight, left, right, sizes):  # type: ignore[no-un
     sums[place + 1] += weight * (whole - mean)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_derivatives(sums, weight, problem, work, p_star, spare):  # type: ignore[no-untyped-def]
     """Add tr K and |K|², K = (1 + Hess Sigma)^-1 Hess, and the response to the labels, for both kinds of modes."""
     sizes, basis, _, _, gains, scales, precisions = problem
@@ -269,7 +269,7 @@ def _add_derivatives(sums, weight, problem, work, p_star, spare):  # type: ignor
     sums[11] += weight * precisions[1] * (whole - mean)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def several_heads_sums(nodes, sizes, modes, basis, state, start, derivatives, points, slices, out):  # type: ignore[no-untyped-def]
     """Add up the averages of a slice of the nodes.
 

@@ -12,25 +12,13 @@ import numpy as np
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import ARMIJO, FLAT, LAST_STEP, MAX_NEWTON, ROUNDING, SHORTEST, SLACK
 
-__all__ = [
-    "LANES",
-    "LEAST",
-    "LN2_HIGH",
-    "LN2_LOW",
-    "LOG2E",
-    "MAGIC",
-    "exponentials",
-    "log_normalisations",
-    "softmax_rows",
-]
-
 LANES = 64
 LEAST = -700.0  # e to the power of less is nothing, and must not be rounded to a number that is not normal
 LOG2E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.693147180369123816490, 1.90821492927058770002e-10
 MAGIC = 1.5 * 2.0**52  # added to a number it leaves the nearest integer in the last bits
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def exponentials(x, bits, count):  # type: ignore[no-untyped-def]
     """Replace the numbers of the first ``count`` rows, none above zero, by their exponentials: 2^n times a power
     series.
@@ -54,7 +42,7 @@ def exponentials(x, bits, count):  # type: ignore[no-untyped-def]
             bits[i, k] += bits[spare, k] << 52
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def softmax_rows(h, place, p, bits, scale):  # type: ignore[no-untyped-def]
     """Fill the softmax ``p`` of every row.
 
@@ -99,7 +87,7 @@ def softmax_rows(h, place, p, bits, scale):  # type: ignore[no-untyped-def]
                 p[ab, k] *= scale[share, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def log_normalisations(scale, rows, log_z):  # type: ignore[no-untyped-def]
     """Fill log Z of every row from what `softmax_rows` left."""
     for a in range(rows):
@@ -121,7 +109,7 @@ def newton_side_by_side(objective: Any, fill_steps: Any) -> Any:
         Fills move, slope, size and regular of the nodes that do not wait.
     """
 
-    @njit(nogil=True, error_model="numpy")  # compiled into the functions that call it, and cached with them
+    @njit(cache=False)  # compiled into the functions that call it, and cached with them
     def minimise(problem, h, work):  # type: ignore[no-untyped-def]
         """Move every node of ``h`` to the minimum that Newton's method reaches from it; what is left belongs to these
         points.

@@ -4,10 +4,8 @@ import numpy as np
 
 from onehead.numerics.jit import njit
 
-__all__ = ["pair_averages"]
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def pair_averages(covariance, nodes, weights, product, slopes, curved):  # type: ignore[no-untyped-def]
     """Fill E t_i t_j, E t'_i t'_j and E t_i t''_j for Gaussian logits, t = tanh of half a logit.
 

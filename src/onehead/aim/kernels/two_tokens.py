@@ -13,12 +13,10 @@ from onehead.numerics.jit import njit
 from onehead.numerics.newton import is_lower
 from onehead.numerics.prox import PAIR, newton_line, newton_pair
 
-__all__ = ["label_response", "pair_loop", "sigmoid", "two_column_sums", "two_token_sums"]
-
 STEP_LABEL = 1e-5  # central difference in the label logits: error about 1e-10 of the derivative
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def sigmoid(x):  # type: ignore[no-untyped-def]
     """sig(x) and sig(-x), both to full relative precision."""
     e = np.exp(-abs(x))
@@ -27,7 +25,7 @@ def sigmoid(x):  # type: ignore[no-untyped-def]
     return (high, low) if x >= 0.0 else (low, high)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def label_response(pair, u, t):  # type: ignore[no-untyped-def]
     """Minus the derivative of the slope of the loss at ``u`` by its label logit ``t``, by a central difference."""
     y, c = sigmoid(t + STEP_LABEL)
@@ -36,7 +34,7 @@ def label_response(pair, u, t):  # type: ignore[no-untyped-def]
     return (pair(u, y, c)[1] - up) / (2.0 * STEP_LABEL)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _search_pair(problem, target, fits, u, state, branch):  # type: ignore[no-untyped-def]
     """`multi_start` for two coordinates in registers: the point and its state, and whether a minimum is lower."""
     v0, v1 = problem[1]
@@ -63,7 +61,7 @@ def pair_loop(add_point: Any, add_derivatives: Any, finish: Any) -> Any:
     the Hessian and its determinant.
     """
 
-    @njit(nogil=True, error_model="numpy")
+    @njit(cache=False)
     def loop(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
         _, metric, fits = block_arrays
         label_nodes, free_nodes, weights, kept = nodes
@@ -117,7 +115,7 @@ def pair_loop(add_point: Any, add_derivatives: Any, finish: Any) -> Any:
     return loop
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_pair_scalars(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
     """`_add_scalars` for two coordinates."""
     t, v, u, pull, score = point
@@ -133,7 +131,7 @@ def _add_pair_scalars(sums, weight, point, numbers, hard):  # type: ignore[no-un
         sums[5] += weight * (score[0] * (u[0] - v[0]) + score[1] * (u[1] - v[1]))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_pair_traces(sums, weight, hessian, response, over_step, modes):  # type: ignore[no-untyped-def]
     """`_add_traces` for two coordinates: K = (P/Sigma + H)^-1 H with H = diag(l0, l1)."""
     h0, h1, determinant = hessian
@@ -149,13 +147,13 @@ def _add_pair_traces(sums, weight, hessian, response, over_step, modes):  # type
 _pair_scalar_loop = pair_loop(_add_pair_scalars, _add_pair_traces, keep_scalars)
 
 
-@njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
 def two_token_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """`prox_sums` for two tokens: two coordinates, each row seeing one of them (2.5)."""
     _pair_scalar_loop(pair, block_arrays, nodes, scaling, modes, slices, out)
 
 
-@njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
 def two_column_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """`prox_sums` for one row of two columns: one coordinate (U2.1)."""
     _, metric, _ = block_arrays

@@ -21,8 +21,6 @@ from onehead.numerics.cholesky import saddle_free_pair
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import ARMIJO, FLAT, LAST_STEP, MAX_NEWTON, ROUNDING, SAFE_PIVOT, SHORTEST, SLACK
 
-__all__ = ["two_token_squared_matrix_sums", "two_token_squared_sums"]
-
 LANES = 32
 
 # Where the rows of the work space begin. It is one array, so that the compiler knows that they do not overlap; of two
@@ -42,7 +40,7 @@ LOG2E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.693147180369123816490, 1.908214
 MAGIC = 1.5 * 2.0**52  # added to a number it leaves the nearest integer in the last bits
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _exponentials(w, bits, start):  # type: ignore[no-untyped-def]
     """e^-|x| of the two coordinates at ``start``: 2^n times a power series; ``bits`` is the work space seen as
     integers.
@@ -60,7 +58,7 @@ def _exponentials(w, bits, start):  # type: ignore[no-untyped-def]
         bits[E0 + k] += bits[S0 + k] << 52
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _labels(w, bits):  # type: ignore[no-untyped-def]
     """Fill the labels y and 1 - y of the label logits."""
     _exponentials(w, bits, T0)
@@ -71,7 +69,7 @@ def _labels(w, bits):  # type: ignore[no-untyped-def]
         w[C0 + k] = low if w[T0 + k] >= 0.0 else high
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _losses(w, bits):  # type: ignore[no-untyped-def]
     """2 (sig(x) - y)², slope and curvature where nodes may go; see `onehead.aim.losses.Squared`."""
     _exponentials(w, bits, N0)
@@ -89,7 +87,7 @@ def _losses(w, bits):  # type: ignore[no-untyped-def]
         )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _newton(w, p01):  # type: ignore[no-untyped-def]
     """Where Newton's step leads, or a part of it that was too long."""
     for k in range(LANES):
@@ -105,7 +103,7 @@ def _newton(w, p01):  # type: ignore[no-untyped-def]
             w[N0 + k], w[N1 + k] = w[U0 + k] + w[STEP + k] * m0, w[U1 + k] + w[STEP + k] * m1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _sweep(w, bits, p00, p01, p11):  # type: ignore[no-untyped-def]
     """A step of every open node, if the objective falls; whether any is open after it.
 
@@ -141,7 +139,7 @@ def _sweep(w, bits, p00, p01, p11):  # type: ignore[no-untyped-def]
     return still > 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _begin_at_labels(w, p00, p01, p11):  # type: ignore[no-untyped-def]
     """All nodes are open at their labels, where the loss and its slope are zero: no exponential is needed."""
     for k in range(LANES):
@@ -153,7 +151,7 @@ def _begin_at_labels(w, p00, p01, p11):  # type: ignore[no-untyped-def]
         w[H0 + k], w[H1 + k] = p00 + 4.0 * slope0 * slope0, p11 + 4.0 * slope1 * slope1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _begin(w):  # type: ignore[no-untyped-def]
     """All nodes are open where they are, nothing being known there: the first step has no length."""
     for k in range(LANES):
@@ -161,7 +159,7 @@ def _begin(w):  # type: ignore[no-untyped-def]
         w[G0 + k], w[G1 + k], w[H0 + k], w[H1 + k] = 0.0, 0.0, 1e100, 1e100
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _start_elsewhere(w, fits, start):  # type: ignore[no-untyped-def]
     """The learner's logits, or a row at its label and the other one at its conditional mean (2.7)."""
     for k in range(LANES):
@@ -172,7 +170,7 @@ def _start_elsewhere(w, fits, start):  # type: ignore[no-untyped-def]
             w[U1 + k] += fits[start - 2, 1, 0] * x0 + fits[start - 2, 1, 1] * x1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _keep(w, start, search):  # type: ignore[no-untyped-def]
     """Keep the minimum reached from the first start; count lower ones, and keep them instead if ``search`` says so."""
     if start == 0:
@@ -188,7 +186,7 @@ def _keep(w, start, search):  # type: ignore[no-untyped-def]
                 w[KU0 + row + k] = w[U0 + row + k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add(w, metric, step, detail, sums):  # type: ignore[no-untyped-def]
     """Add up what was kept: Stein forms, training loss, largest gradient; in ``detail`` the derivative forms and tr K²
     (2.5).
@@ -216,10 +214,10 @@ def _add(w, metric, step, detail, sums):  # type: ignore[no-untyped-def]
         sums[5] += weight * share * (h1 * answer0 + h0 * answer1)
 
 
-def _lanes_loop(add: Any) -> Any:
+def _side_by_side_loop(add: Any) -> Any:
     """Make the loop over nodes, ``add`` of which takes (work space, metric, step, detail, sums)."""
 
-    @njit(nogil=True, error_model="numpy")  # compiled into the functions that call it, and cached with them
+    @njit(cache=False)  # compiled into the functions that call it, and cached with them
     def loop(block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
         _, metric, fits = block_arrays
         label_nodes, free_nodes, weights, kept = nodes
@@ -262,16 +260,16 @@ def _lanes_loop(add: Any) -> Any:
     return loop
 
 
-_scalar_loop = _lanes_loop(_add)
+_scalar_loop = _side_by_side_loop(_add)
 
 
-@njit(types.void(BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
 def two_token_squared_sums(block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """`onehead.aim.kernels.two_tokens.two_token_sums` for the squared loss."""
     _scalar_loop(block_arrays, nodes, scaling, modes, slices, out)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _add_matrices(w, metric, step, detail, sums):  # type: ignore[no-untyped-def]
     """Add up what was kept: loss, distance, mass of lower minima, largest gradient, and the matrices e e', e u*', e v';
     in ``detail`` the inverse of the Hessian, and its product with the response (U5.2).
@@ -301,10 +299,10 @@ def _add_matrices(w, metric, step, detail, sums):  # type: ignore[no-untyped-def
     sums[18] = sums[17]
 
 
-_matrix_loop = _lanes_loop(_add_matrices)
+_matrix_loop = _side_by_side_loop(_add_matrices)
 
 
-@njit(types.void(BLOCK, NODES, SCALING, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
+@njit(types.void(BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
 def two_token_squared_matrix_sums(block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
     """`onehead.aim.kernels.matrix_sums.two_token_matrix_sums` for the squared loss."""
     _matrix_loop(block_arrays, nodes, scaling, modes, slices, out)

@@ -12,12 +12,10 @@ from onehead.aim.kernels.losses import CROSS_ENTROPY
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import LONGEST, largest_entry, newton_on_matrices
 
-__all__ = ["MOST_STARTS", "decompose", "inverse_of", "newton_by_woodbury", "solve_factored"]
-
 MOST_STARTS = 8  # rows that are put at their label, one at a time, where lower minima are looked for
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def decompose(kind, s, t, R):  # type: ignore[no-untyped-def]
     """Add K^-1 to U' D^-1 U, and put L and pivots in its place; return whether it has as many negative pivots as a
     minimum.
@@ -47,7 +45,7 @@ def decompose(kind, s, t, R):  # type: ignore[no-untyped-def]
     return negative == T
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def solve_factored(R, x):  # type: ignore[no-untyped-def]
     """Replace x by the solution of L D L' y = x."""
     size = R.shape[0]
@@ -61,7 +59,7 @@ def solve_factored(R, x):  # type: ignore[no-untyped-def]
             x[i] -= R[j, i] * x[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def inverse_of(R, M):  # type: ignore[no-untyped-def]
     """M = (L D L')^-1."""
     size = R.shape[0]
@@ -87,7 +85,7 @@ def newton_by_woodbury(objective: Any, factor: Any, step: Any) -> Any:
         Fills the step, and returns the slope along it.
     """
 
-    @njit(nogil=True, error_model="numpy")
+    @njit(cache=False)
     def newton_step(problem, h, state, work):  # type: ignore[no-untyped-def]
         """Newton's step; where the Hessian is not positive definite that of a tighter hold."""
         regular, hold = factor(problem, 1.0, work), 1.0
@@ -104,7 +102,7 @@ def newton_by_woodbury(objective: Any, factor: Any, step: Any) -> Any:
 
     newton = newton_on_matrices(objective, newton_step)
 
-    @njit(nogil=True, error_model="numpy")
+    @njit(cache=False)
     def minimise(problem, h, work):  # type: ignore[no-untyped-def]
         """Move ``h`` to the minimum that Newton's method reaches from it, where the Hessian is factored."""
         h, state = newton(problem, h, work)

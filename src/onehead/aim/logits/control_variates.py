@@ -25,15 +25,6 @@ from onehead.aim.kernels.control_variates import (
 )
 from onehead.aim.logits.softmax_row import SoftmaxRow
 
-__all__ = [
-    "NORMAL_QUARTIC_MEANS",
-    "apply_controls",
-    "control_means",
-    "control_means_of_rows",
-    "has_enough_points",
-    "quartic_control_means",
-]
-
 ENOUGH = 12  # pairs of points per control variate; with fewer only the basic ones are used
 NORMAL_QUARTIC_MEANS = np.array([3.0, 0.0, 1.0, 0.0, 3.0])  # means of the quartic control variates of one logit
 

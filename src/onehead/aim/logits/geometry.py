@@ -11,19 +11,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.logits.blocks import LONG_ROW, Block, ColumnGroup, Row, TiedBlock, UnmaskedSelfAttention
+from onehead.aim.logits.blocks import LONG_ROW, Block
+from onehead.aim.logits.row import ColumnGroup, Row
+from onehead.aim.logits.shared_logits import TiedBlock, UnmaskedSelfAttention
 from onehead.aim.mask import Mask, is_nested, row_kinds
-
-__all__ = [
-    "Geometry",
-    "geometry_of",
-    "independent_rows_geometry",
-    "masked_row",
-    "one_sector_rows",
-    "tied_geometry",
-    "two_sector_geometry",
-    "with_sampled_points",
-]
 
 Array = NDArray[np.float64]
 
@@ -86,7 +77,7 @@ class Geometry:
         """Geometry that extrapolates from rows of half the length; the difference bounds the O(1/n²) term of the
         extrapolation (L6).
         """
-        return replace(self, blocks=tuple(block.halved for block in self.blocks))
+        return replace(self, blocks=tuple(block.at_half_length for block in self.blocks))
 
     @property
     def levels(self) -> tuple[int, ...]:

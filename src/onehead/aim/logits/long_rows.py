@@ -18,8 +18,6 @@ from onehead.aim.kernels.losses import CROSS_ENTROPY, SQUARED
 from onehead.errors import NotConverged
 from onehead.numerics.gaussian import lattice
 
-__all__ = ["LengthExtrapolation", "hard_label_limit", "soft_label_limit"]
-
 Array = NDArray[np.float64]
 
 SPACING, RADIUS = 0.25, 8.5  # range of label and learner, in standard deviations

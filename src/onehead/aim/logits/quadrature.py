@@ -13,20 +13,6 @@ from numpy.typing import NDArray
 from onehead.aim.logits.blocks import LONG_ROW, PARTS, SHORTEST_RULE, Block
 from onehead.numerics.gaussian import GaussianRule, lattice, monte_carlo, sobol
 
-__all__ = [
-    "FINEST_LATTICE",
-    "LogitRule",
-    "clear_rules",
-    "column_rule",
-    "line_parts",
-    "logit_rule",
-    "normal_rule",
-    "row_rule",
-    "sector_rule",
-    "tied_rule",
-    "wide_row_rule",
-]
-
 Array = NDArray[np.float64]
 
 # spacing and radius of each level of a lattice, for label and learner together; in four dimensions a checkerboard

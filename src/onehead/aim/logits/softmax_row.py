@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from onehead.errors import OutsideDomain
 from onehead.numerics.gaussian import cumulative, density
 
-__all__ = ["Column", "SoftmaxRow", "cached_row"]
-
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 

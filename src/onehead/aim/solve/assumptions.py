@@ -9,8 +9,6 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.theory.input.leading import excess_kurtosis, leading_count
 from onehead.results import Kind
 
-__all__ = ["LARGE_EXCESS_KURTOSIS", "with_caution"]
-
 LARGE_EXCESS_KURTOSIS = 0.5  # of a logit; a single instance of a limiting law at d = 100 has about 0.2
 MANY_TOKENS, MANY_TOKENS_PER_DIMENSION = 16, 0.05  # from which on a warning is given
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onehead.aim.logits.blocks import LONGEST_ROW
+from onehead.aim.logits.row import LONGEST_ROW
 from onehead.aim.solve.fixed_sample_ratio import Iterate, Vector, solve_at_alpha
 from onehead.aim.solve.solver import COARSE_TOLERANCE, plateau_guess
 from onehead.aim.theory.limits.emergence import emergence_ratio, largest_decay
@@ -22,22 +22,6 @@ from onehead.aim.theory.order_parameters import Overlaps
 from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import OutsideDomain, SolveError
-
-__all__ = [
-    "SMALL_WEIGHTS",
-    "TARGET",
-    "Branch",
-    "Transition",
-    "coarse_branches",
-    "emergence_transition",
-    "is_distinct",
-    "is_saddle",
-    "may_have_several",
-    "objective",
-    "unsearched",
-    "vanishing_decay",
-    "zero_loss",
-]
 
 SMALL_WEIGHTS, TARGET = "small weights", "the target"  # starts from which training reaches a solution
 MINIMUM_COLUMNS = 5  # of a row: with fewer the map emerges continuously

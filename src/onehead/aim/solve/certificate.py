@@ -31,18 +31,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import OutsideDomain, SolveError
 from onehead.results import Certificate, Kind, Result
 
-__all__ = [
-    "ACCURACY",
-    "COARSE_RULE",
-    "NARROW",
-    "UNSTABLE",
-    "AimCertificate",
-    "Numbers",
-    "numbers_at",
-    "with_accuracy_warning",
-    "with_warning",
-]
-
 ZERO_MAP_LEVEL = 1  # quadrature level at the zero map
 ACCURACY = 1e-4  # relative error of the test error that a result should have
 ROUNDING = 1e-12  # absolute error of a test error that is zero

@@ -20,8 +20,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import OutsideDomain, SolveError
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["continue_in_decay", "continue_in_sigma", "refine"]
-
 CONTINUATION_TOLERANCE = 1e-3  # of log α, log λ or log Sigma at which a continuation ends
 
 
@@ -98,32 +96,34 @@ def _at_sigma(
     return _AtSigma(log_sigma, last["gap"], found.value, found.evaluations)
 
 
-def continue_in_sigma(problem: StateEvolution, alpha: float, level: int) -> Vector:
+def continue_in_sigma(problem: StateEvolution, alpha: float) -> Vector:
     """Return coordinates close to the solution: from a small Sigma, where the equations are easy, until α is passed."""
     c, power = max(plateau_of(problem).c, 0.05), problem.input.representable_power or problem.target_power
     easy = float(np.log(min(0.3, 0.1 / max(problem.decay, 1e-12))))
     start = isotropic_coordinates(problem, np.log([c * c * power, c * power * (1.0 - 1e-6), 1.0]))[:-1]
-    return _continue(problem, _ratio_route(problem, alpha), easy, start, level)
+    return _continue(problem, _ratio_route(problem, alpha), easy, start)
 
 
-def continue_in_decay(problem: StateEvolution, alpha: float, level: int) -> Vector:
+def continue_in_decay(problem: StateEvolution, alpha: float) -> Vector:
     """Return coordinates close to the solution: from emergence, where Sigma is small, λ falls until the one wanted is
     passed.
 
     The sample ratio stays: with few samples and noisy labels `continue_in_sigma` passes the interpolation peak.
     """
-    m0 = problem.at_origin(1.0, level)[1].m
+    m0 = problem.at_origin(1.0, 0)[1].m
     easy = float(np.log(0.04 * problem.informative / m0))  # A is a fiftieth of its largest value
     early = problem.with_decay(0.9 * largest_decay(problem, alpha))
-    start = early.overlaps_of(early.at_origin(alpha, level)[1]).value_coordinates
-    return _continue(problem, _decay_route(problem, alpha), easy, start, level)
+    start = early.overlaps_of(early.at_origin(alpha, 0)[1]).value_coordinates
+    return _continue(problem, _decay_route(problem, alpha), easy, start)
 
 
-def _continue(problem: StateEvolution, route: Route, easy: float, start: Vector, level: int) -> Vector:
-    """Continue from an easy Sigma in steps until the gap changes its sign, then by a safeguarded secant method."""
+def _continue(problem: StateEvolution, route: Route, easy: float, start: Vector) -> Vector:
+    """Continue on the coarsest rule from an easy Sigma in steps until the gap changes its sign, then by a safeguarded
+    secant method.
+    """
 
     def at(log_sigma: float, start: Vector) -> _AtSigma:
-        return _at_sigma(problem, route, log_sigma, start, level, ProxCache(track_minimum=True), 1e-4)
+        return _at_sigma(problem, route, log_sigma, start, 0, ProxCache(track_minimum=True), 1e-4)
 
     here = there = at(easy, start)
     step_size = 0.7 if here.gap > 0.0 else -0.7  # α and λ fall as Sigma grows

@@ -22,8 +22,6 @@ from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError
 
-__all__ = ["COARSEST", "DraftNumbers", "DraftStart", "draft_numbers_at"]
-
 COARSEST = 0  # level of the quadrature rule
 TOLERANCE = 3e-3  # residual of (log q, log m, log Σ): half a pixel
 ZERO_SHAPE = SpectralMap(1.0, 1.0, 1.0, 0.0)  # spectral map of S = 0

@@ -17,18 +17,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = [
-    "TOLERANCE",
-    "Iterate",
-    "NegativeOverlap",
-    "Secants",
-    "Start",
-    "Vector",
-    "secants_of",
-    "solve_at_alpha",
-    "state_evolution_step",
-]
-
 Vector = NDArray[np.float64]
 Secants = tuple[tuple[Vector, Vector], ...]
 
@@ -83,13 +71,7 @@ class Iterate(NamedTuple):
 
 
 def state_evolution_step(
-    problem: StateEvolution,
-    alpha: float,
-    coordinates: Vector,
-    level: int,
-    *,
-    check_rule: bool = False,
-    cache: ProxCache | None = None,
+    problem: StateEvolution, alpha: float, coordinates: Vector, level: int, *, cache: ProxCache | None = None
 ) -> tuple[Hats, Overlaps]:
     """Apply the equations once at the given coordinates.
 
@@ -101,7 +83,7 @@ def state_evolution_step(
     overlaps = problem.zero.at(coordinates)
     if overlaps.sectors[0, 0] == 0.0:
         raise OutsideDomain("the iteration reached the zero map.")
-    return problem.step(overlaps, alpha, level=level, check_rule=check_rule, cache=cache)
+    return problem.step(overlaps, alpha, level=level, cache=cache)
 
 
 def solve_at_alpha(

@@ -17,8 +17,6 @@ from onehead.aim.theory.several_heads import SeveralHeads
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError
 
-__all__ = ["ANOTHER_START", "solve_heads_branches"]
-
 ANOTHER_START = "another start of the solver"
 LARGER_MAP = 4.0  # factor on q, on the square of m, and on Sigma, of the second start
 

@@ -10,8 +10,6 @@ from onehead.aim.theory.output.leading_noise import DirectionNoiseEvolution, Dir
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["DirectionNoiseSolution", "solve_direction_noise"]
-
 LOG2_POINTS, LOG2_COARSE_POINTS = 14, 11  # before mirroring: of the solution, and for derivatives
 DIRECTIONS_AT_FULL_SIZE = 8  # more directions have fewer points, so that memory does not grow
 DIFFERENCE_STEP = 1e-3

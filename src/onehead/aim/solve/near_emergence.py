@@ -18,8 +18,6 @@ from onehead.aim.theory.limits.emergence import largest_decay
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError
 
-__all__ = ["NearEmergence", "solve_near_emergence"]
-
 NEAR_EMERGENCE = 0.95  # share of the λ of emergence; rules of sampled points are off by up to 1 %
 DECAY_SHARES = (1.0, 0.99, 0.97, 0.94, 0.9)  # of the weight decay, at which a solution is tried
 

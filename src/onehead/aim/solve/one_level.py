@@ -23,16 +23,6 @@ from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import NotConverged, SolveError
 
-__all__ = [
-    "CLOSE",
-    "MAXIMUM_RULE_SHIFT",
-    "Correction",
-    "correct_coarse_solution",
-    "distance",
-    "no_solution_error",
-    "solve_at_level",
-]
-
 MAXIMUM_RULE_SHIFT = 2.5  # of a coordinate between rules; a larger one means another solution, not a quadrature error
 CLOSE = 1e-2  # change of the coordinates within which derivatives and proximal points stay good
 WIDE_LOGITS = 10.0  # standard deviation of label logits beyond which labels are nearly one-hot

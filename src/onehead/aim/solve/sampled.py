@@ -14,8 +14,6 @@ from onehead.aim.theory.order_parameters import Hats, Overlaps
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["SampledSolution", "solve_sampled", "standard_error"]
-
 Array = NDArray[np.float64]
 
 LEVEL = 1  # quadrature level: its error is far below the spread of the maps

@@ -18,8 +18,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 if TYPE_CHECKING:
     from onehead.aim.solve.certificate import Numbers
 
-__all__ = ["numbers_near_recovery"]
-
 SMALL_DECAY = 1e-3  # share of the λ at which the map vanishes, below which the solution is examined
 REFERENCE_MISALIGNMENT = 1e-7  # 1 - cosine of map and target at the larger λ: 1e-9 is the resolution of the solver
 REFERENCE_RATIO = 3.0  # of the two values of λ

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onehead.aim.logits.blocks import LONGEST_ROW
+from onehead.aim.logits.row import LONGEST_ROW
 from onehead.aim.solve.continuation import continue_in_decay, continue_in_sigma
 from onehead.aim.solve.error_estimate import ErrorEstimate, Linearisation, error_on_fresh, estimate_errors, linearise
 from onehead.aim.solve.fixed_sample_ratio import (
@@ -26,16 +26,6 @@ from onehead.aim.theory.order_parameters import Hats, Overlaps
 from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import NotConverged, OutsideDomain, SolveError
-
-__all__ = [
-    "COARSE_TOLERANCE",
-    "FINE_ENOUGH",
-    "VISIBLE_SWITCH_MASS",
-    "Solution",
-    "initial_guesses",
-    "plateau_guess",
-    "solve",
-]
 
 COARSE_TOLERANCE = 1e-4  # residual on the coarsest rule, whose own quadrature error is larger
 EASIER_HEAD_TOLERANCE = 3e-2  # residual of a Gaussian head that only serves as a start for leading directions
@@ -309,11 +299,11 @@ def _solve_coarsely(
         return found.coordinates, found.secants, found.evaluations
     if can_continue_in_decay(problem):
         with suppress(SolveError):
-            return continue_in_decay(problem, alpha, 0), (), 0
+            return continue_in_decay(problem, alpha), (), 0
     try:
         if not can_fix_sigma(problem):
             raise NotConverged("no start led to a solution.")
-        return continue_in_sigma(problem, alpha, 0), (), 0
+        return continue_in_sigma(problem, alpha), (), 0
     except SolveError as failure:
         raise no_solution_error(problem, alpha, failure) from failure
 

@@ -10,15 +10,6 @@ from numpy.typing import NDArray
 
 from onehead.aim.theory.state_evolution import StateEvolution
 
-__all__ = [
-    "can_continue_in_decay",
-    "can_fix_sigma",
-    "difference_steps",
-    "isotropic_coordinates",
-    "overlap_steps",
-    "project",
-]
-
 Vector = NDArray[np.float64]
 
 DIFFERENCE_STEP = 1e-3  # of the numbers that are solved for, on a rule of sampled points

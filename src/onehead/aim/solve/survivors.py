@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from onehead.aim.kernels.survivors import pair_averages
 
-__all__ = ["PopulationMinimum", "population_minima"]
-
 Array = NDArray[np.float64]
 
 HERMITE_NODES = 40

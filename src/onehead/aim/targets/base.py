@@ -15,8 +15,6 @@ from onehead.numerics.brent import brent_root
 from onehead.problem import Problem
 from onehead.spectra.law import Law, edge_rule
 
-__all__ = ["Array", "Target", "target_from_document"]
-
 Array = NDArray[np.float64]
 
 DENSITY_NODES = 200  # quadrature nodes of a density: moments are exact to rounding, also of a truncated density

@@ -16,8 +16,6 @@ from onehead.fields import Slider, parameter, parameters_of
 from onehead.sanitize import Unquoted
 from onehead.spectra.law import Law
 
-__all__ = ["Atoms", "Discrete", "PowerLaw", "Spikes"]
-
 RELATIVE_ROUNDING = 1e-12  # eigenvalues below this share of the largest count as zero, differences as none
 RMS_RANGE = (1e-6, 100.0)  # root mean square of eigenvalues: labels are pure noise below and hard choices above
 RMS_ALLOWED = f"of root mean square {RMS_RANGE[0]:g} to {RMS_RANGE[1]:g}"

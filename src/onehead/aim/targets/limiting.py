@@ -11,8 +11,6 @@ from onehead.errors import OutsideDomain
 from onehead.fields import Slider, parameter
 from onehead.spectra.law import Law
 
-__all__ = ["MarchenkoPastur", "Product"]
-
 CUBIC_NEWTON_STEPS = 24  # enough from a bound that is at most a few times the root
 
 KAPPA0: Any = parameter(

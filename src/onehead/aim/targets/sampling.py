@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["factor_rows", "map_with_eigenvalues", "map_with_singular_values"]
-
 Array = NDArray[np.float64]
 
 

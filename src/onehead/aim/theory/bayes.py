@@ -11,8 +11,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.numerics.brent import brent_minimum, brent_root
 from onehead.spectra.law import Law, threshold_integrals
 
-__all__ = ["Posterior", "bayes_overlap", "denoised", "logit_nuclear"]
-
 Array = NDArray[np.float64]
 
 RECOVERED = 1e-12  # variance s, in units of the target's power, below which the target is known exactly
@@ -106,12 +104,6 @@ class Posterior:
         steepness = max((below - above) / (2.0 * STEP) * self.per_ratio, 0.5 * self.problem.noise / s)
         moved = self.information_error(s) / max(steepness, 1e-300)
         return float(min(self.per_ratio * self.ratio(s) * s * moved, self.power)) + 1e-13 * self.power
-
-
-def bayes_overlap(problem: StateEvolution, alpha: float) -> float:
-    """Return q of the posterior mean, in reduced units: the largest m²/q of any map estimated from the data (A.4)."""
-    posterior = Posterior(problem)
-    return posterior.power - posterior.left(posterior.blur(alpha))
 
 
 def denoised(law: Law, s: float, x: Array) -> Array:

@@ -31,14 +31,6 @@ from onehead.aim.theory.several_heads import SeveralHeads, Values
 from onehead.aim.theory.state_evolution import StateEvolution, Units
 from onehead.errors import InvalidArgument
 
-__all__ = [
-    "build_several_heads",
-    "build_state_evolution",
-    "check_summed_loss",
-    "gaussian_independent_head",
-    "heads_are_coupled",
-]
-
 MAXIMUM_TOKENS_OWN_LOSS = 16  # with a user's loss, whose Hessian is not known to be a diagonal plus two rank-one terms
 TWO_SECTOR_CHANNELS: dict[str, type[InputChannel]] = {"factorised": ExpectationConsistent, "direct": TwoSectorLinear}
 

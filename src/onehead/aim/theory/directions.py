@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from onehead.aim.theory.output.base import OutputChannel
     from onehead.aim.theory.state_evolution import Units
 
-__all__ = [
-    "MAXIMUM_COSINE",
-    "NO_DIRECTIONS",
-    "SMALLEST_OVERLAP",
-    "BulkDirections",
-    "Direction",
-    "Directions",
-    "NoDirections",
-    "SharedFields",
-]
-
 Array = NDArray[np.float64]
 
 MAXIMUM_COSINE = 1.0 - 1e-9  # between map and target; closer ones lose their digits

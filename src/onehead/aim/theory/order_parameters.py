@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from onehead.aim.theory.directions import NO_DIRECTIONS, SMALLEST_OVERLAP, Directions
 
-__all__ = ["INFINITE", "Hats", "Interpolating", "LabelStatistics", "Overlaps", "SpectralMap"]
-
 Array = NDArray[np.float64]
 
 INFINITE = float("inf")

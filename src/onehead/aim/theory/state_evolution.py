@@ -19,8 +19,6 @@ from onehead.aim.theory.order_parameters import INFINITE, Hats, LabelStatistics,
 from onehead.aim.theory.output.averages import ProxCache
 from onehead.aim.theory.output.base import OutputChannel
 
-__all__ = ["StateEvolution", "Units"]
-
 Array = NDArray[np.float64]
 
 
@@ -121,16 +119,10 @@ class StateEvolution:
         return LabelStatistics(power, self.noise, self.informative, self.directions.trace_gain)
 
     def step(
-        self,
-        overlaps: Overlaps,
-        alpha: float,
-        *,
-        level: int,
-        check_rule: bool = False,
-        cache: ProxCache | None = None,
+        self, overlaps: Overlaps, alpha: float, *, level: int, cache: ProxCache | None = None
     ) -> tuple[Hats, Overlaps]:
         """Apply the equations once: overlaps -> hats -> overlaps."""
-        hats = self.output.hats(*overlaps.state, level=level, check_rule=check_rule, cache=cache).times(alpha)
+        hats = self.output.hats(*overlaps.state, level=level, cache=cache).times(alpha)
         return hats, self.overlaps_of(hats)
 
     def overlaps_of(self, hats: Hats) -> Overlaps:

@@ -9,7 +9,6 @@ singular values (U9). A fixed point is a stationary point of the training object
 itself is in `message_passing`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -24,14 +23,19 @@ from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.order_parameters import Hats
 from onehead.aim.training.bayes_amp import bayes_amp_evolution, run_bayes_amp
 from onehead.aim.training.instance import Instance, sample_count
-from onehead.aim.training.message_passing import DAMPING, AmpRun, ProximalMessages, check_message_passing, iterate
+from onehead.aim.training.message_passing import (
+    DAMPING,
+    AmpRun,
+    ProximalMessages,
+    Schedule,
+    check_message_passing,
+    iterate,
+)
 from onehead.aim.training.unasked_row import own_spectrum, without_unasked_row
 from onehead.aim.verbs.bayes import check_bayes_known
 from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.results import Certificate, Result
 from onehead.validation import Seed, integer, number, one_of, optional, seed_number, valid_seed
-
-__all__ = ["AmpResult", "AmpStep", "amp", "run_amp", "state_evolution"]
 
 Array = NDArray[np.float64]
 
@@ -45,19 +49,14 @@ def run_amp(
     task: Task,
     learner: Learner,
     instance: Instance,
+    schedule: Schedule,
     *,
-    max_iterations: int,
-    damping: float = DAMPING,
-    tolerance: float = 0.0,
     start: Array | None = None,
     first_sigma: float | None = None,
-    stop: Callable[[], bool] = lambda: False,
 ) -> AmpRun:
     """Message passing of a trained head on the training samples of an instance, in the learner's units.
 
-    Stops when S changes by less than ``tolerance`` (relative) in a step. ``damping`` is the share of the new S, Σ and
-    messages in each step; ``start`` is the first map, zero if not given; ``first_sigma`` is the first Σ, 1.5/α if not
-    given.
+    ``start`` is the first map, zero if not given; ``first_sigma`` is the first Σ, 1.5/α if not given.
     """
     check_message_passing(task)
     problem, samples = build_state_evolution(task, learner.gaussian), instance.train
@@ -71,11 +70,8 @@ def run_amp(
         problem.input.denoise,
         target if row is None else row.whitened(target),
         (S if row is None else row.whitened(S), first_sigma or FIRST_SIGMA / (samples.count / d**2)),
-        max_iterations=max_iterations,
-        damping=damping,
-        tolerance=tolerance,
+        schedule,
         label_power=problem.label_power,
-        stop=stop,
     )
     units = np.array([*1.0 / problem.units.factors, 1.0, task.beta0 / learner.beta])[: run.trajectory.shape[1]]
     S = run.map if row is None else row.unwhitened(run.map)
@@ -292,15 +288,8 @@ def amp(
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 4)))
         start = START_SCALE * MarchenkoPastur(kappa0=0.5).draw(dim, rng, tied=task.tied)
         start = without_unasked_row(task, start)
-        run = run_amp(
-            task,
-            learner,
-            instance,
-            max_iterations=iterations,
-            damping=damping,
-            start=start,
-            first_sigma=first_sigma,
-        )
+        schedule = Schedule(iterations, damping)
+        run = run_amp(task, learner, instance, schedule, start=start, first_sigma=first_sigma)
         first = (float(run.trajectory[0, 0]), float(run.trajectory[0, 1]), float(run.trajectory[0, 2]))
         theory = state_evolution(own, learner, ratio, first, iterations=run.iterations, damping=damping)
     steps = tuple(

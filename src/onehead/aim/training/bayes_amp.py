@@ -15,9 +15,7 @@ from onehead.aim.theory.bayes import Posterior, denoised
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.training.data import Samples
 from onehead.aim.training.instance import Instance
-from onehead.aim.training.message_passing import DAMPING, AmpRun, SampleMessages, iterate
-
-__all__ = ["bayes_amp_evolution", "run_bayes_amp"]
+from onehead.aim.training.message_passing import DAMPING, AmpRun, SampleMessages, Schedule, iterate
 
 Array = NDArray[np.float64]
 
@@ -65,8 +63,7 @@ def run_bayes_amp(task: Task, instance: Instance, *, iterations: int, damping: f
         lambda R, sigma_hat: _denoise(posterior, R, sigma_hat),
         target,
         (first, V),
-        max_iterations=iterations,
-        damping=damping,
+        Schedule(iterations, damping),
         label_power=problem.label_power,
     )
     trajectory = (
@@ -81,7 +78,7 @@ def _with_field(messages: _GaussianMessages, S: Array, target: Array, V: float) 
     """First map with the unasked field of the labels, which n ~ d² samples give by linear regression: an iteration in
     which only its row moves, and which leaves no messages (D5.3).
     """
-    run = iterate(messages, lambda R, sigma_hat: (S, V), target, (S, V), max_iterations=1, label_power=np.inf)
+    run = iterate(messages, lambda R, sigma_hat: (S, V), target, (S, V), Schedule(1), label_power=np.inf)
     messages.clear()
     return run.map
 

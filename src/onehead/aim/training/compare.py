@@ -18,8 +18,6 @@ from onehead.results.bayes_gap import add_bayes_columns
 from onehead.results.replicates import Point, TheoryComparison, compare_with_runs
 from onehead.validation import Seed, integers, numbers, seed_number, valid_seed
 
-__all__ = ["Comparison", "compare"]
-
 ComparedPoint = Point[Prediction | OtherSolution, TrainingResult]
 
 

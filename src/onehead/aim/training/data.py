@@ -8,28 +8,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onehead.aim.targets.sampling import factor_rows
 from onehead.aim.task import Task
 from onehead.aim.token_spectrum import eigenvalues
 from onehead.errors import InvalidArgument
-
-__all__ = [
-    "Chunk",
-    "Samples",
-    "TokenLaw",
-    "Tokens",
-    "check_target_map",
-    "factor_rows",
-    "fitted_target",
-    "labels",
-    "mean_length",
-    "softmax_rows",
-    "token_law_with",
-    "token_scales",
-    "unasked_direction",
-    "whitened",
-    "with_unasked_row",
-]
 
 Array = NDArray[np.float64]
 Matrix = NDArray[np.bool_]

@@ -21,8 +21,6 @@ from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 from onehead.results import Certificate, Result
 from onehead.validation import Seed, integer, number, numbers, seed_number, valid_seed
 
-__all__ = ["GradientDescent", "gradient_descent"]
-
 Array = NDArray[np.float64]
 
 MAX_STEPS = 50_000

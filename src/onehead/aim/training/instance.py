@@ -5,14 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from onehead.aim.targets.sampling import factor_rows
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.token_spectrum import rounded_spectrum
-from onehead.aim.training.data import Samples, factor_rows, fitted_target
+from onehead.aim.training.data import Samples, fitted_target
 from onehead.aim.training.layer import draw_targets
 from onehead.aim.training.settings import Method, Variant
 from onehead.errors import InvalidArgument
-
-__all__ = ["Instance", "problem_as_trained", "sample_count"]
 
 Array = NDArray[np.float64]
 

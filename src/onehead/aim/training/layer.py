@@ -20,8 +20,6 @@ from onehead.aim.training.parametrisation import Parametrisation
 from onehead.errors import InvalidArgument
 from onehead.numerics.jit import njit
 
-__all__ = ["LayerLoss", "check_target_maps", "draw_targets", "layer_moments", "matched", "measure_layer", "value_gram"]
-
 Array = NDArray[np.float64]
 MakeRows = Callable[[], Iterable[Rows]]
 
@@ -29,7 +27,7 @@ ZERO_MAP = 1e-3  # largest singular value below which a map counts as zero
 MAX_SWEEPS = 50  # over the signs of the singular vectors of a target
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _softmaxes(logits, beta, p):  # type: ignore[no-untyped-def]
     """Fill p[h, b] with the softmax of beta times the logits (H, T) of a row."""
     heads, tokens = logits.shape
@@ -45,7 +43,7 @@ def _softmaxes(logits, beta, p):  # type: ignore[no-untyped-def]
             p[h, b] /= normaliser
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def layer_moments(logits, y, beta, squares, products):  # type: ignore[no-untyped-def]
     """Add sums of A_hb A_kb over samples, rows and columns to ``squares``, those of A_hb y_kb to ``products``."""
     heads, count, tokens, _ = logits.shape
@@ -62,7 +60,7 @@ def layer_moments(logits, y, beta, squares, products):  # type: ignore[no-untype
                         products[h, k] += p[h, b] * y[k, i, a, b]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _sum_layer_losses(logits, y, beta, values, gram, gradients):  # type: ignore[no-untyped-def]
     """Sum of r'Gr with r = B'A - y over samples, rows and columns; fills the gradients in the logits."""
     heads, count, tokens, _ = logits.shape

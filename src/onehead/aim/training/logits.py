@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from onehead.aim.training.data import Chunk
 from onehead.numerics.jit import njit
 
-__all__ = ["Rows", "centre_logits", "gram_matrix", "map_gradient", "map_logits", "mix", "pair_products"]
-
 Array = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True, error_model="python")
 def pair_products(left, right, out):  # type: ignore[no-untyped-def]
     """Fill out[i, a, b] = left[a, i] . right[b, i] for arrays (T, count, k)."""
     tokens, count, size = left.shape
@@ -42,7 +40,7 @@ def pair_products(left, right, out):  # type: ignore[no-untyped-def]
                 out[i, a, b] = total
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True, error_model="python")
 def mix(weights, right, out):  # type: ignore[no-untyped-def]
     """Fill out[a, i] = sum_b weights[i, a, b] right[b, i] for arrays (T, count, k)."""
     tokens, count, size = right.shape
@@ -57,7 +55,7 @@ def mix(weights, right, out):  # type: ignore[no-untyped-def]
                     out[a, i, k] += w * right[b, i, k]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True, error_model="python")
 def _row_products(left, right, visible, trace, scale, out):  # type: ignore[no-untyped-def]
     """Fill out[i, a, b] = (left[a, i] . right[b - 1, i] - (δ_ab - δ_a0) trace) scale for visible b > 0."""
     tokens, count, size = left.shape
@@ -72,7 +70,7 @@ def _row_products(left, right, visible, trace, scale, out):  # type: ignore[no-u
                 out[i, a, b] = total * scale
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(fastmath=True, error_model="python")
 def _row_mix(gradients, left, visible, out):  # type: ignore[no-untyped-def]
     """Fill out[b - 1, i] = sum_a gradients[i, a, b] left[a, i] over the rows in which b is visible."""
     columns, count, size = out.shape

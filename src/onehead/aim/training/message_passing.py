@@ -31,8 +31,6 @@ from onehead.numerics.interrupts import raise_if_interrupted, record_interrupts
 from onehead.numerics.jit import njit
 from onehead.numerics.prox import ROW, newton_prox, scratch
 
-__all__ = ["DAMPING", "AmpRun", "ProximalMessages", "SampleMessages", "check_message_passing", "iterate"]
-
 Array = NDArray[np.float64]
 
 DAMPING = 0.7  # share of the new iterate; without damping the iteration can oscillate at d of about 100
@@ -47,10 +45,7 @@ _matrix = types.Array(float64, 2, "C")
 
 @njit(
     types.void(ROW, types.Array(int64, 2, "C"), _matrix, float64, _matrix, types.Array(float64, 3, "C"),
-               _matrix, _matrix, types.Array(float64, 1, "C")),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
+               _matrix, _matrix, types.Array(float64, 1, "C"))
 )  # fmt: skip
 def _proximal_messages(row, select, metric, step, v, label, start, p, out):  # type: ignore[no-untyped-def]
     """Fill p = C^-1 (prox - v) / Σ of every sample; out[0] becomes the sum of tr(1 - dprox/dv)."""
@@ -232,24 +227,33 @@ class AmpRun(NamedTuple):
     status: str
 
 
+class Schedule(NamedTuple):
+    """Iterations of message passing: their largest number, the share of the new S, Σ and messages in each step after
+    the first, the relative change of S in a step at which they end, and a function that may end them.
+    """
+
+    max_iterations: int
+    damping: float = DAMPING
+    tolerance: float = 0.0
+    stop: Callable[[], bool] = lambda: False
+
+
 def iterate(
     messages: SampleMessages,
     denoise: Callable[[Array, float], tuple[Array, float]],
     target: Array,
     start: tuple[Array, float],
+    schedule: Schedule,
     *,
-    max_iterations: int,
     label_power: float,
-    damping: float = DAMPING,
-    tolerance: float = 0.0,
-    stop: Callable[[], bool] = lambda: False,
 ) -> AmpRun:
-    """Iterate from a map and its Σ until S changes by less than ``tolerance`` (relative) in a step, in reduced units
-    and, where queries have a mean, in coordinates of second moment one.
+    """Iterate from a map and its Σ, in reduced units and, where queries have a mean, in coordinates of second moment
+    one.
 
-    ``denoise`` is the input half: it returns S and Σ from R and Σhat. ``damping`` is the share of the new S, Σ and
-    messages in each step after the first. The iteration counts as diverged when q is far above ``label_power``.
+    ``denoise`` is the input half: it returns S and Σ from R and Σhat. The iteration counts as diverged when q is far
+    above ``label_power``.
     """
+    max_iterations, damping, tolerance, stop = schedule
     (S, sigma), sigma_hat, row = start, np.nan, messages.unasked_row
     d, unit, symmetric = messages.samples.dim, messages.geometry.unit, messages.task.tied
     alpha = messages.samples.count / d**2

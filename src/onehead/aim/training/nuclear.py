@@ -26,16 +26,6 @@ from onehead.numerics.minimise import Stopped, lbfgs
 from onehead.results import Certificate, Result
 from onehead.validation import Seed, integer, number, seed_number, valid_seed
 
-__all__ = [
-    "NuclearEquivalence",
-    "ProductMinimum",
-    "minimise_over_map",
-    "nuclear_equivalence",
-    "proximal_gradient",
-    "soft_threshold_eigenvalues",
-    "soft_threshold_singular_values",
-]
-
 Array = NDArray[np.float64]
 
 STEP_DECREASE, STEP_INCREASE = 0.5, 1.1  # factors of the step size after a rejected and after an accepted step

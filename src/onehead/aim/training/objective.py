@@ -21,8 +21,6 @@ from onehead.aim.training.parametrisation import Parametrisation
 from onehead.errors import InvalidArgument
 from onehead.numerics.jit import njit
 
-__all__ = ["Objective", "Output", "OutputLoss", "TrainingLoss"]
-
 Array = NDArray[np.float64]
 Matrix = NDArray[np.bool_]
 Output = Literal["label", "sequence"]
@@ -30,7 +28,7 @@ Output = Literal["label", "sequence"]
 MIN_PROBABILITY = 1e-300  # below which the logarithm of a label is not taken
 
 
-@njit(cache=True, nogil=True)
+@njit(error_model="python")
 def _sum_row_losses(row, logits, label, gradients):  # type: ignore[no-untyped-def]
     """Sum of a row loss over rows (count, T); fills its gradients."""
     count, width = logits.shape
@@ -41,7 +39,7 @@ def _sum_row_losses(row, logits, label, gradients):  # type: ignore[no-untyped-d
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _sum_attention_losses(logits, y, gram, beta, order, lengths, squared, gradients):  # type: ignore[no-untyped-def]
     """Sum of squared losses or cross-entropies over samples, in double precision; fills the gradients.
 

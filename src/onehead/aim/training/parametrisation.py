@@ -8,17 +8,7 @@ from typing import ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from onehead.aim.training.data import factor_rows
-
-__all__ = [
-    "Direct",
-    "DirectUntied",
-    "Factorised",
-    "Parametrisation",
-    "ThresholdedUntied",
-    "Untied",
-    "parametrisation",
-]
+from onehead.aim.targets.sampling import factor_rows
 
 Array = NDArray[np.float64]
 

@@ -16,16 +16,6 @@ from onehead.aim.verbs.predict import Prediction
 from onehead.results import Certificate, Result
 from onehead.results.replicates import FINITE_SIZE_BIAS, Agreement, Measured
 
-__all__ = [
-    "QUANTITIES",
-    "Sectors",
-    "TrainedSolution",
-    "TrainingCertificate",
-    "TrainingResult",
-    "TrainingRun",
-    "solution_reached",
-]
-
 Array = NDArray[np.float64]
 
 QUANTITIES = (
@@ -224,21 +214,7 @@ class TrainingResult(Measured):
 
     _HIDDEN: ClassVar[tuple[str, ...]] = ("runs", "variant", "method", "by_start")
     _SUMMARY_FIELDS: ClassVar[tuple[str, ...]] = ("dim", "alpha", "seeds", "test_error", "train_loss", "rank")
-    _COMPARED: ClassVar[tuple[str, ...]] = (
-        "test_error",
-        "test_error_clean",
-        "test_cross_entropy",
-        "zero_one_error",
-        "train_loss",
-        "rank",
-        "q",
-        "m",
-        "unasked_scale",
-        "unasked_share",
-        "q_cross",
-        "m_cross",
-        "head_error",
-    )
+    _COMPARED: ClassVar[tuple[str, ...]] = tuple(name for name in QUANTITIES if name not in ("test_loss", "seconds"))
     MEANINGS: ClassVar[dict[str, str]] = {
         "test_error": "squared error on fresh samples, labels with noise",
         "test_error_clean": "squared error on fresh samples, labels without noise",

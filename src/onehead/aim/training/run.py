@@ -14,16 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.losses import LOSSES, Loss, loss_for_labels
+from onehead.aim.targets.sampling import factor_rows
 from onehead.aim.task import Learner, Task
-from onehead.aim.training.data import (
-    Samples,
-    factor_rows,
-    mean_length,
-    softmax_rows,
-    token_scales,
-    unasked_direction,
-    whitened,
-)
+from onehead.aim.training.data import Samples, mean_length, softmax_rows, token_scales, unasked_direction, whitened
 from onehead.aim.training.instance import Instance
 from onehead.aim.training.layer import LayerLoss, matched, measure_layer, value_gram
 from onehead.aim.training.logits import Rows
@@ -36,8 +29,6 @@ from onehead.aim.training.unasked_row import without_unasked_row
 from onehead.errors import InvalidArgument
 from onehead.numerics.interrupts import record_interrupts
 from onehead.numerics.minimise import Minimum, Stopped, adam, lbfgs, stationarity
-
-__all__ = ["Plan", "train_one"]
 
 Array = NDArray[np.float64]
 
@@ -319,15 +310,10 @@ def _refine_over_map(plan: Plan, objective: Objective, found: Minimum) -> tuple[
 def _minimise_by_amp(plan: Plan, instance: Instance) -> tuple[Parametrisation, Array, TrainingCertificate]:
     """Minimise by message passing; the certificate has the gradient of the objective at the factors of the map."""
     from onehead.aim.training.amp import run_amp
+    from onehead.aim.training.message_passing import Schedule
 
-    run = run_amp(
-        plan.task,
-        plan.learner,
-        instance,
-        tolerance=plan.method.tolerance,
-        max_iterations=plan.method.max_iterations,
-        stop=plan.stop.is_set,
-    )
+    schedule = Schedule(plan.method.max_iterations, tolerance=plan.method.tolerance, stop=plan.stop.is_set)
+    run = run_amp(plan.task, plan.learner, instance, schedule)
     weights, theta = plan.weights.of_map(run.map)
     objective = _objective(plan, instance.train, weights)
     value, gradient = objective(theta)

@@ -13,8 +13,6 @@ from onehead.aim.training.instance import Instance, sample_count
 from onehead.aim.training.settings import Method, Variant
 from onehead.validation import Seed, instance, integer, one_of, optional, seed_number, valid_seed
 
-__all__ = ["Sample", "sample"]
-
 Array = NDArray[np.float64]
 PARTS = ("train", "test")
 

@@ -12,8 +12,6 @@ from onehead.errors import InvalidArgument
 from onehead.fields import parameter
 from onehead.problem import Problem
 
-__all__ = ["Method", "Start", "Variant"]
-
 Start = Literal["random", "informed", "both"]  # weights from which the minimisation starts
 
 

@@ -20,8 +20,6 @@ from onehead.errors import InvalidArgument
 from onehead.numerics.minimise import Minimum, lbfgs
 from onehead.validation import integer, valid_seed
 
-__all__ = ["ScaledHeads", "train_survivors"]
-
 Array = NDArray[np.float64]
 
 ALIVE = 1e-3  # size of a head relative to the largest, above which it is alive

@@ -23,8 +23,6 @@ from onehead.numerics.progress import LOGGER
 from onehead.results.replicates import mean_and_spread
 from onehead.validation import Seed, array_like, instance, integer, optional, seed_number, valid_seed
 
-__all__ = ["train"]
-
 Progress = Callable[[TrainingRun], None]
 
 BLAS_THREADS_FROM_DIM = 400  # dimension from which a single run is faster with all cores in its matrix products

@@ -21,8 +21,6 @@ from onehead.aim.targets import Atoms
 from onehead.aim.task import Task
 from onehead.aim.training.data import mean_length, unasked_direction
 
-__all__ = ["UnaskedRow", "own_spectrum", "without_unasked_row"]
-
 Array = NDArray[np.float64]
 
 

@@ -24,8 +24,6 @@ from onehead.numerics.progress import Progress
 from onehead.results import INTERRUPTED, Certificate, Column, FailedPoint, Kind, Points, Result, wrap_sentences
 from onehead.validation import checked, instance, numbers
 
-__all__ = ["BayesReference", "Best", "BestCurve", "bayes", "bayes_curve", "describe_bayes_gap"]
-
 HEAD_SCALE_RANGE = (0.0, 2.0)  # factors c of the estimate Ŝ that are searched for the best head c Ŝ
 HEAD_SCALE_TOLERANCE = 1e-4  # of that search; the error at its minimum is then exact to the square of this
 DIFFERENCE_STEP = 1e-6  # step of q for numerical slopes, over the power of the target: well above rounding

@@ -19,8 +19,6 @@ from onehead.results import INTERRUPTED, Column, FailedPoint
 from onehead.results.bayes_gap import CurveWithBayes
 from onehead.validation import number, numbers, optional
 
-__all__ = ["Curve", "Failure", "curve"]
-
 CHAINS = 8  # chains of neighbouring sample ratios; fixed, so that results do not depend on the number of threads
 DECAY = "weight_decay"
 

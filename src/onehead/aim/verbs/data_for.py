@@ -16,8 +16,6 @@ from onehead.numerics.brent import brent_root
 from onehead.results import Certificate, Result, wrap_sentences
 from onehead.validation import checked, instance, integer, number, optional
 
-__all__ = ["DataNeeded", "data_for"]
-
 LOG_ALPHA_TOLERANCE = 1e-4  # of log α at the wanted error
 FIRST_ALPHA = 0.05  # of the search, where the best possible learner gives no better start
 STEP = 3.0  # factor of α between two points of the search for a bracket
@@ -203,6 +201,8 @@ def _data_needed(task: Task, learner: Learner, error: float, dim: int | None) ->
     elif error <= floor:
         status = f"out of reach: with infinitely many samples the test error is {floor:.4g}"
         found = (inf, None)
+        if possible == inf:
+            status += "; no learner reaches it"
     else:
         status, found = "converged", _search(task, learner, error, floor, start=possible)
     alpha, point = found

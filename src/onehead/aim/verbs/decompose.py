@@ -19,8 +19,6 @@ from onehead.results import Certificate, Result
 from onehead.spectra.law import gauss_legendre
 from onehead.validation import checked, instance
 
-__all__ = ["GAUSSIAN_PARTS", "Decomposition", "check_decomposable", "decompose", "distance_parts"]
-
 Array = NDArray[np.float64]
 
 SEGMENT_NODES = 6  # Gauss-Legendre nodes on the segment from the plateau to (q, m)

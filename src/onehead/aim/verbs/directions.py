@@ -16,8 +16,6 @@ from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.results import Certificate, Result
 from onehead.validation import checked, instance
 
-__all__ = ["LearnedDirection", "LearnedDirections", "directions"]
-
 LITTLE_BULK = (
     "almost all of the map lies in its leading directions, as close to emergence: the noise of these directions is of "
     "the order of "

@@ -13,8 +13,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.aim.verbs.predict import Prediction, hats_of, overlaps_of, predict
 from onehead.aim.verbs.several_heads import predict_several_heads
 
-__all__ = ["decay_slope", "error_partials", "has_accurate_jacobian", "local_exponent"]
-
 LOG_STEP = 1e-4  # central differences in the logarithm of a conjugate field or of λ: relative error about its square
 SOLVE_LOG_STEP = 2e-2  # central differences in log α or log λ where the equations are solved again on both sides
 MIN_DISTANCE_FROM_RECOVERY = 0.05  # of 1 - m²/(Q q): closer to perfect recovery the numerical F' is too inaccurate

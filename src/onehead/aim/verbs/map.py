@@ -11,6 +11,8 @@ from onehead.aim.flat_parameters import (
     PARAMETERS,
     TARGET_PARAMETERS,
     TASK_PARAMETERS,
+    changed_problem,
+    target_fields,
     validate_problem,
 )
 from onehead.aim.task import Learner, Ratio, Task, check_alpha
@@ -24,8 +26,6 @@ from onehead.numerics.progress import Progress
 from onehead.results import Result
 from onehead.results.grids import Axis, Map, axis_values, check_axes, check_axis, describe_setting, solve_grid
 from onehead.validation import number, optional
-
-__all__ = ["AimMap", "map"]
 
 ALPHA, DECAY = "alpha", "weight_decay"
 AXIS_PARAMETERS = {**parameters_of(Ratio), **PARAMETERS}
@@ -97,16 +97,9 @@ def _points(first: bool, along: Sequence[float], other: Sequence[float]) -> list
     return [pair for pair in pairs if all(0.0 < value < float("inf") for value in pair)]
 
 
-def _target_fields(task: Task) -> dict[str, str]:
-    """Fields of the task's target, by flat parameter name."""
-    return {declared.flat: name for name, declared in parameters_of(type(task.target)).items() if name != "kind"}
-
-
 def _setting(task: Task, learner: Learner, moved: Sequence[str]) -> str:
     """Caption with the parameters equal in all cells: those always stated, and those not at their defaults."""
-    values = {
-        name: getattr(task.target, own) for name, own in _target_fields(task).items() if name in TARGET_PARAMETERS
-    }
+    values = {name: getattr(task.target, own) for name, own in target_fields(task).items() if name in TARGET_PARAMETERS}
     values |= {name: getattr(task, name) for name in TASK_PARAMETERS} | {
         name: getattr(learner, name) for name in LEARNER_PARAMETERS
     }
@@ -119,14 +112,8 @@ def _problem(task: Task, learner: Learner, moved: dict[str, float]) -> tuple[Tas
         name: int(value) if AXIS_PARAMETERS[name].kind == "integer" and value == int(value) else value
         for name, value in moved.items()
     }
-    fields_of_target = _target_fields(task)
-    target = task.target.changed(
-        **{fields_of_target[name]: value for name, value in values.items() if name in fields_of_target}
-    )
-    of_task = {name: value for name, value in values.items() if name in TASK_PARAMETERS}
-    of_learner = {name: value for name, value in values.items() if name in LEARNER_PARAMETERS}
     ratio = float(values[ALPHA]) if ALPHA in values else None
-    return task.changed(target=target, **of_task), learner.changed(**of_learner), ratio
+    return *changed_problem(task, learner, values), ratio
 
 
 @validate_problem(x=check_axis, y=check_axis, accuracy=optional(number(above=0.0)))
@@ -186,9 +173,9 @@ def map(  # noqa: A001  (the public name; the builtin is not used here)
     check_axes(x, y, AXIS_PARAMETERS)
     names = (x[0], y[0])
     for axis, name in zip("xy", names, strict=True):
-        if name in TARGET_PARAMETERS and name not in _target_fields(task):
+        if name in TARGET_PARAMETERS and name not in target_fields(task):
             raise InvalidArgument(
-                axis, name, f"a parameter of the target, which has {' and '.join(_target_fields(task))}"
+                axis, name, f"a parameter of the target, which has {' and '.join(target_fields(task))}"
             )
     columns = [*([DECAY] if tuned else []), *(["bayes_test_error"] if bayes else [])]
     if of not in (*NUMBERS, *columns):

@@ -11,8 +11,6 @@ from onehead.aim.verbs.predict import Prediction
 from onehead.results import Result
 from onehead.spectra.law import Law
 
-__all__ = ["Outlier", "UnaskedOutlier", "count_features", "noise_bulk", "outliers_of", "unasked_outlier_of"]
-
 Array = NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from onehead.numerics.progress import Progress
 from onehead.results import FAILED, INTERRUPTED, Grid, Kind
 from onehead.validation import checked, instance, numbers, optional
 
-__all__ = ["LOG_DECAY", "LOG_SAMPLES", "Cell", "PhaseDiagram", "Region", "phase_diagram", "region_of"]
-
 Region = Literal["not emerged", "interpolating", "noise", "threshold", "bias"]
 
 LOG_SAMPLES = tuple(float(x) for x in np.round(np.arange(0.8, 3.21, 0.1), 10))

@@ -17,12 +17,9 @@ from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.limits.infinite_data import plateau_of
 from onehead.aim.theory.order_parameters import INFINITE, Hats, Overlaps
 from onehead.aim.theory.state_evolution import StateEvolution
-from onehead.aim.verbs.bayes import describe_bayes_gap
 from onehead.errors import OutsideDomain, SolveError
 from onehead.results import Result, wrap_sentences
 from onehead.validation import instance, number, optional
-
-__all__ = ["Direction", "Prediction", "finish_prediction", "hats_of", "overlaps_of", "predict", "predict_one_head"]
 
 # Largest change of log q, log m or log Σ in the Newton step from a neighbouring solution.
 MAX_LOG_STEP_FINE = 0.3  # up to which the solve starts on the fine quadrature rule
@@ -174,8 +171,10 @@ class Prediction(Result):
 
         Parameters
         ----------
-        parameter : {"alpha", "weight_decay", "noise", "beta", "beta0"}
-            Parameter of the derivative; its value must not be zero.
+        parameter : str
+            A continuous parameter that this task and learner have: alpha, weight_decay, noise, beta, beta0, kappa0 or
+            gamma of the target, width, kurtosis, unasked, fluctuation, sharing or value_decay. Its value must not be
+            zero, nor at a bound.
 
         Returns
         -------
@@ -185,7 +184,7 @@ class Prediction(Result):
         Raises
         ------
         InvalidArgument
-            If the parameter is not one of these, or is zero.
+            If the parameter is not one of these, is zero, or is at a bound.
 
         Examples
         --------
@@ -207,93 +206,9 @@ class Prediction(Result):
         >>> print(predict(Task(), Learner(), alpha=0.5).explain().splitlines()[0])
         With n = 0.5 d² samples (alpha = 0.5) the error on a fresh sample is 0.136;
         """
-        target_power, value = self.task.target.second_moment, self.task.spectral_value
-        cosine = self.m / (self.q * target_power) ** 0.5 if self.q > 0.0 else 0.0
-        reason = self.equations.input.misfit_reason
-        lines = [
-            f"With n = {self.alpha:g} d² samples (alpha = {self.alpha:g}) the error on a fresh sample is "
-            f"{self.test_error:.3g}; infinitely many would give {self.test_error - self.excess_error:.3g}"
-            + (f", not less, because {reason}." if reason else "."),
-            f"Against labels without noise the error is {self.test_error_clean:.3g}.",
-            *(() if self.directions else describe_bayes_gap(self.task, self.alpha, self.test_error)),
-            *(
-                [f"On {self.zero_one_error:.1%} of rows the most attended token is not the label."]
-                if self.zero_one_error is not None
-                else []
-            ),
-            f"Size: q = {self.q:.4g} is the mean squared {value} of the trained map S; the target's is "
-            f"{target_power:.4g}.",
-            f"Overlap: m = {self.m:.4g}, so the cosine between S and the target is {cosine:.3f}.",
-            *self.equations.directions.explained(self),
-            *self._explain_sectors(),
-            *self._explain_heads(),
-            self._explain_rank(),
-            self._explain_sigma(),
-        ]
-        replicon = self.certificate.replicon
-        if replicon is not None:
-            verdict = "stable: one well-defined minimum" if replicon < 1.0 else "unstable: many competing minima"
-            lines.append(f"Replicon {replicon:.3f} ({'<' if replicon < 1.0 else '>='} 1): the solution is {verdict}.")
-        return wrap_sentences([*lines, *self._closing()])
+        from onehead.aim.verbs.explanation import explain_prediction
 
-    def _explain_sectors(self) -> list[str]:
-        """Sentence on the symmetric and the antisymmetric part of the map, where the head has two sectors."""
-        if self.sectors is None or self.q == 0.0:
-            return []
-        (q_s, q_a), (m_s, m_a) = self.sectors["q"], self.sectors["m"]
-        return [
-            f"A token's logit with itself depends on the symmetric part of S only. Size {q_s:.4g} and overlap "
-            f"{m_s:.4g} in the "
-            f"symmetric part, {q_a:.4g} and {m_a:.4g} in the antisymmetric part."
-        ]
-
-    def _explain_heads(self) -> list[str]:
-        """Describe the heads and what they share, where there are several or values are learnt."""
-        if self.value_scale is None:
-            return []
-        lines = []
-        if self.q_cross is not None and self.m_cross is not None and self.head_error is not None:
-            lines.append(
-                f"{self.task.heads} heads add to the output, and their values overlap by {self.task.sharing:g}. Errors "
-                f"and training loss are those of the sum; q, m and rank are those of one head, whose attention has "
-                f"the error {self.head_error:.4g}. Between two heads S_h'S_k/d is {self.q_cross:.4g} and S_h'S*_k/d "
-                f"{self.m_cross:.4g}."
-            )
-        if self.learner.values == "learnt":
-            mean, difference = self.value_scale
-            lines.append(
-                f"Learnt values have {mean:.3g} times the size of the target's in the mean of the heads"
-                + (f" and {difference:.3g} times in their differences." if self.task.heads > 1 else ".")
-            )
-        return lines
-
-    def _explain_rank(self) -> str:
-        """Sentence on the rank."""
-        value = self.task.spectral_value
-        if self.spread == 0.0 and self.rank > 0.0:
-            return f"Rank: S is the target itself, and {self.rank:.1%} of its {value}s are not zero."
-        if self.cut == -INFINITE:
-            half = "; about half of the noise bulk is negative" if self.task.tied else ""
-            return f"Rank: direct training sets no {value} to zero{half}."
-        if self.rank == 0.0:
-            return (
-                f"Rank: 0. Weight decay keeps every {value} at zero: there are too few samples for this weight decay."
-            )
-        share = f"{self.rank:.1%} of the {value}s of S are not zero (the target has {self.task.target.rank:.1%})"
-        limited = self.equations.input.rank_limited(self.rank)
-        reason = "the width of the learner allows no more" if limited else "weight decay removes the others"
-        return f"Rank: {share}; {reason}."
-
-    def _explain_sigma(self) -> str:
-        """Sentence on Σ."""
-        if self.rank == 0.0:
-            return "Sigma = 0: the logits do not respond to a single sample."
-        if self.sigma == INFINITE:
-            return "Sigma is infinite: every training label is fitted exactly, and one sample moves the logits freely."
-        return (
-            f"Sigma = {self.sigma:.4g}: how far a training sample pulls its own logits; small with many samples, large "
-            "near interpolation."
-        )
+        return wrap_sentences([*explain_prediction(self), *self._closing()])
 
 
 @validate_problem(

@@ -23,8 +23,6 @@ from onehead.numerics.progress import Progress
 from onehead.results import INTERRUPTED, Certificate, Column, FailedPoint, Points, Result
 from onehead.validation import numbers
 
-__all__ = ["Feature", "Scaling", "ScalingFailure", "ScalingPoint", "features", "scaling"]
-
 PARTS = ("underfitting", "approximation", "overfitting", "mismatch")  # of the excess error (8.2)
 LOG_SAMPLES_TOLERANCE = 1e-4  # of log n at which a feature emerges
 

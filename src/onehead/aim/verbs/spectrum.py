@@ -16,8 +16,6 @@ from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
 from onehead.validation import checked, generator, instance, integer
 
-__all__ = ["SingularSpectrum", "Spectrum", "spectrum"]
-
 Array = NDArray[np.float64]
 
 DENSITY_GRID = 400  # points per bulk of the tabulated density

@@ -16,10 +16,9 @@ from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
 from onehead.validation import valid_seed
 
-__all__ = ["Start", "Survivors", "TrainedHeads", "survivors"]
-
 QUANTILES = 40  # of the singular values of a target, in the limit of infinitely many samples
 ALIVE = 1e-3  # scale of a head relative to the largest, above which it is alive
+POPULATION = "converged: the limit of infinitely many samples"
 SAME_OBJECTIVE = 1e-5  # relative difference of objectives up to which minima are the same
 SMALLEST_BLUR = 1e-7  # of the law of the target, from which its quantiles are taken
 WEAK_DECAY = (
@@ -242,7 +241,7 @@ def _population(task: Task, learner: Learner, seed: int) -> Survivors:
         test_error=loss,
         objective=best.objective,
         starts=tuple(Start(start=one.start, alive=_alive(one), objective=one.objective) for one in minima),
-        certificate=Certificate(status="converged", kind="conjecture", warnings=warnings),
+        certificate=Certificate(status=POPULATION, kind="conjecture", warnings=warnings),
         task=task,
         learner=learner,
     )

@@ -16,8 +16,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.results import Certificate, Result
 from onehead.validation import instance, optional
 
-__all__ = ["Plateau", "Thresholds", "plateau", "thresholds"]
-
 RECOVERY_UNKNOWN = "; recovery of self-attention that sees its own logit is not known"
 
 

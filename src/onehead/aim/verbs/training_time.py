@@ -15,17 +15,9 @@ from onehead.results import Certificate, Result
 from onehead.spectra.law import Law
 from onehead.validation import checked, instance, number
 
-__all__ = [
-    "FiniteTimeSpectrum",
-    "Relaxation",
-    "check_minimum",
-    "check_relaxation",
-    "relaxation_of",
-    "training_time",
-]
-
 Array = NDArray[np.float64]
 
+MAX_START = 1e6  # singular value at the start
 GRID = 400  # points of the tabulated density, in the logarithm of a singular value
 LEFT_SHARE = 0.1  # share of the cut directions that may still lie above the cut at `time_needed`
 DECADES_OF_ADAM = 2.0  # over which the law also held for Adam, in its own time
@@ -143,12 +135,13 @@ class Relaxation(NamedTuple):
 
     def value(self, time: float, source: Array) -> Array:
         """Singular values after the time λ t = ``time`` from the places ``source`` of the blurred target law."""
-        final = self.slope * (source - self.threshold)
-        rate = 2.0 * time * (source / self.threshold - 1.0)
-        final = np.where(np.abs(rate) < 1e-9, 1e-9 * self.slope * self.threshold, final)  # at the threshold, 1/t
-        fading = np.exp(-np.clip(np.abs(rate), 0.0, 700.0))
-        kept = final / (1.0 + (final / self.start - 1.0) * fading)
-        cut = final * fading / (fading + (final / self.start - 1.0))
+        excess = source / self.threshold - 1.0
+        excess = np.where(np.abs(excess) < 1e-9, 1e-9, excess)  # at the threshold, 1/t
+        final = self.slope * self.threshold * excess
+        passed = np.clip(2.0 * time * np.abs(excess), 0.0, 700.0)
+        fading, faded = np.exp(-passed), -np.expm1(-passed)  # accurate where next to no time has passed
+        kept = final / (faded + final / self.start * fading)
+        cut = final * fading / (final / self.start - faded)
         return np.asarray(np.where(final > 0.0, kept, cut))
 
     def one_value(self, time: float, source: float) -> float:
@@ -178,6 +171,10 @@ def relaxation_of(point: Prediction, start: float) -> Relaxation:
 
 def check_relaxation(task: Task, learner: Learner, time: float) -> None:
     """Refuse heads for which the law of finite times does not hold."""
+    if learner.width < 1.0:
+        raise InvalidArgument(
+            "width", learner.width, "at least 1 for singular values in time, which a narrow learner has fewer of"
+        )
     plain = task.single_sector and task.standard_tokens
     if task.tied or not plain or learner.param == "direct" or task.heads > 1 or learner.values == "learnt":
         raise InvalidArgument(
@@ -194,7 +191,7 @@ def check_minimum(rank: float, spread: float, decay: float, time: float) -> None
 @checked(
     point=instance(Prediction, "a result of predict"),
     time=number(above=0.0),
-    start=number(above=0.0),
+    start=number(above=0.0, most=MAX_START),
     cut=number(above=0.0),
 )
 def training_time(point: Prediction, time: float, *, start: float = 0.1, cut: float = 1e-3) -> FiniteTimeSpectrum:
@@ -223,7 +220,7 @@ def training_time(point: Prediction, time: float, *, start: float = 0.1, cut: fl
     Raises
     ------
     InvalidArgument
-        If the law does not hold for this head: it is tied, trained directly, has several heads, or is zero.
+        If the law does not hold for this head: it is tied, narrow, trained directly, has several heads, or is zero.
 
     Examples
     --------

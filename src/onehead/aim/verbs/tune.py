@@ -1,9 +1,9 @@
 """tune() and best_decay(): the weight decay with the lowest predicted test error, by a global and by a fast search."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from onehead.aim.solve.branches import vanishing_decay
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory.build import build_several_heads, build_state_evolution, heads_are_coupled
 from onehead.aim.verbs.bayes import BayesReference, check_bayes_comparison, describe_bayes_gap
+from onehead.aim.verbs.decay_bracket import LOG_DECAY_TOLERANCE, lowest_bracket, refine_minimum
 from onehead.aim.verbs.implicit_derivatives import decay_slope
 from onehead.aim.verbs.predict import Prediction, predict
 from onehead.deprecation import warn_renamed
@@ -21,18 +22,14 @@ from onehead.results import Certificate, Result, wrap_sentences
 from onehead.results.bayes_gap import GAP_MEANINGS, gap_to_bayes
 from onehead.validation import number, optional
 
-__all__ = ["Tuned", "bayes_gap_at", "best_decay", "tune"]
-
 LARGEST_DECAY = float(parameters_of(Learner)["weight_decay"].bounds["le"]) / 10.0  # half a decade is added in a search
 SCAN_DECADES = 6  # range of the scan in decades of λ, down from the value at which the map vanishes
 SCAN_POINTS = 10  # of the global search; errors and slopes at these show every minimum between two of them
 SCAN_ACCURACY = 1e-3  # relative accuracy of the test error in a scan; near the minimum the accuracy asked for is used
 FAR_ABOVE = 1.1  # factor over the lowest test error from which on a scan takes what the default rules give
-LOG_DECAY_TOLERANCE = 1e-3  # of log λ at the minimum, where the test error is flat
 FOLLOW_LOG_STEP = 0.1  # first step of log λ from the best weight decay of a neighbour
 FOLLOW_MAX_SOLVES = 8  # after which the minimum of the neighbour is not followed further
 FOLLOW_MAX_LOG_DISTANCE = 1.0  # of log λ from the best weight decay of the neighbour
-REFINE_MAX_SOLVES = 30  # of the secant method inside a bracket
 INDISTINGUISHABLE = (
     1e-5  # relative difference of test errors below which the root of the slope is preferred to the lower error
 )
@@ -188,9 +185,9 @@ def tune(
             near = _scanned(solve, decay, near, scan_accuracy, tried)
     found = None
     with suppress(SolveError):  # slopes near a perfect recovery may fail; the scan and the limit are left
-        bracket = _lowest_bracket([tried[decay] for decay in decays if decay in tried])
+        bracket = lowest_bracket([tried[decay] for decay in decays if decay in tried])
         if bracket is not None:
-            found = _refine_minimum(lambda x: solve(float(np.exp(x)), bracket.near, accuracy), bracket)
+            found = refine_minimum(lambda x: solve(float(np.exp(x)), bracket.near, accuracy), bracket)
     lowest = min((point.test_error for point in tried.values()), default=np.inf)
     limit = np.inf
     falling = decays[-1] not in tried or tried[decays[-1]].test_error <= lowest * (1.0 + 10.0 * FLAT_TOLERANCE)
@@ -355,9 +352,9 @@ def _best_decay(task: Task, learner: Learner, alpha: float, near: Prediction | N
             best = min(solve("0+", None), best, key=lambda point: point.test_error)
     if best in scan[:-1]:
         with suppress(SolveError):
-            bracket = _lowest_bracket(scan)
+            bracket = lowest_bracket(scan)
             if bracket is not None:
-                return _refine_minimum(lambda x: solve(float(np.exp(x)), bracket.near), bracket)
+                return refine_minimum(lambda x: solve(float(np.exp(x)), bracket.near), bracket)
     return solve(best.learner.decay, best) if best.learner.decay > 0.0 else best
 
 
@@ -385,74 +382,3 @@ def _follow(task: Task, learner: Learner, alpha: float, near: Prediction) -> Pre
         if abs(x - first) > FOLLOW_MAX_LOG_DISTANCE:
             return None
     return None
-
-
-class _Bracket(NamedTuple):
-    """Bracket of a minimum of the test error in log λ: ends, their slopes, estimated minimum, prediction nearby."""
-
-    low: float
-    high: float
-    slopes: tuple[float, float]
-    minimum: float
-    near: Prediction
-
-
-def _lowest_bracket(points: Sequence[Prediction]) -> _Bracket | None:
-    """Bracket with the lowest minimum, by cubics through errors and slopes of neighbours; None without a minimum."""
-    ordered = sorted(points, key=lambda point: point.learner.decay)
-    slopes = [decay_slope(point) for point in ordered]
-    brackets: list[tuple[float, _Bracket]] = []
-    for i in range(len(ordered) - 1):
-        (left, right), ends = ordered[i : i + 2], (slopes[i], slopes[i + 1])
-        if not ends[0] < 0.0 <= ends[1]:
-            continue
-        low, high = (float(np.log(point.learner.decay)) for point in (left, right))
-        share, lowest = _cubic_minimum(left.test_error, right.test_error, *((high - low) * end for end in ends))
-        near = min(left, right, key=lambda point: point.test_error)
-        brackets.append((lowest, _Bracket(low, high, ends, low + share * (high - low), near)))
-    return min(brackets, key=lambda one: one[0])[1] if brackets else None
-
-
-def _cubic_minimum(left: float, right: float, slope_left: float, slope_right: float) -> tuple[float, float]:
-    """Position on (0, 1) and value of the minimum of the cubic with these values and slopes at the ends.
-
-    Examples
-    --------
-    >>> position, value = _cubic_minimum(1.0, 1.0, -4.0, 4.0)
-    >>> round(position, 3), round(value, 3)
-    (0.5, 0.0)
-    """
-    t = np.linspace(0.02, 0.98, 97)
-    quadratic = 3.0 * (right - left) - 2.0 * slope_left - slope_right
-    cubic = 2.0 * (left - right) + slope_left + slope_right
-    values = left + t * (slope_left + t * (quadratic + t * cubic))
-    lowest = int(np.argmin(values))
-    return float(t[lowest]), float(values[lowest])
-
-
-def _refine_minimum(at: Callable[[float], Prediction], bracket: _Bracket) -> Prediction:
-    """Prediction with the smallest slope inside a bracket, by a secant method that does not leave it."""
-    low, high, (slope_low, slope_high), x, best = bracket
-    smallest = np.inf
-    old = (low, slope_low) if -slope_low < slope_high or slope_high == 0.0 else (high, slope_high)
-    for _ in range(REFINE_MAX_SOLVES):
-        try:
-            here = at(x)
-        except SolveError:
-            break
-        slope = decay_slope(here)
-        if abs(slope) < smallest:
-            best, smallest = here, abs(slope)
-        if slope < 0.0:
-            low = x
-        else:
-            high = x
-        if slope == 0.0 or high - low < LOG_DECAY_TOLERANCE:
-            break
-        ahead = x - slope * (x - old[0]) / (slope - old[1]) if slope != old[1] else x
-        if not low < ahead < high:
-            ahead = 0.5 * (low + high)
-        if abs(ahead - x) < LOG_DECAY_TOLERANCE:
-            break
-        old, x = (x, slope), ahead
-    return best

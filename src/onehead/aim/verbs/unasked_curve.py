@@ -15,8 +15,6 @@ from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
 from onehead.validation import numbers
 
-__all__ = ["UnaskedPoint", "unasked_curve"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class UnaskedPoint(Result):

@@ -31,19 +31,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError
 from onehead.numerics.time_budget import stopwatch
 
-__all__ = [
-    "DRAFT_SECONDS",
-    "Draft",
-    "DraftPoint",
-    "DraftThresholds",
-    "draft_curve",
-    "draft_decay_curve",
-    "draft_plateau",
-    "draft_point",
-    "draft_thresholds",
-    "draft_vanishing_decay",
-]
-
 Array = NDArray[np.float64]
 
 SUMS = ("test_error", "test_error_clean", "train_loss")  # numbers that are sums over several heads

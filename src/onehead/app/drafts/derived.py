@@ -18,18 +18,6 @@ from onehead.aim.verbs.predict import predict
 from onehead.app.drafts.curves import DraftPoint, draft_curve, draft_plateau
 from onehead.errors import OneheadError
 
-__all__ = [
-    "bayes_error",
-    "draft_bayes_curve",
-    "draft_bayes_excess",
-    "draft_best_decays",
-    "draft_decomposition",
-    "draft_excess",
-    "draft_exponents",
-    "draft_spectrum",
-    "target_law",
-]
-
 Array = NDArray[np.float64]
 Line = tuple[Array, Array]
 

@@ -11,15 +11,12 @@ import numpy as np
 
 from onehead.errors import OneheadError
 from onehead.numerics.time_budget import stopwatch
-from onehead.sparse.solve.descent import STEP_QUANTITIES as DESCENT_QUANTITIES
 from onehead.sparse.solve.descent import Plan, Trajectory, solve_trajectory
 from onehead.sparse.solve.readout import fresh_error, needs_gauss, solve_readout
 from onehead.sparse.solve.separability import separable_ratio
 from onehead.sparse.task import Protocol, Task
 from onehead.sparse.theory.alignment import query_of
 from onehead.sparse.theory.features import Features, attention_features, linear_features, pooled_features, with_gauss
-
-__all__ = ["DESCENT_QUANTITIES", "capacities", "descent", "errors", "linear_capacities"]
 
 LOG2_POINTS = 9  # log2 of the sample points per class
 DESCENT_LOG2_POINTS = 6  # log2 of the points per class of each of 8 sets, in a draft of joint descent

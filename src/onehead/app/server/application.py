@@ -39,8 +39,6 @@ from onehead.errors import MissingExtra, OneheadError
 from onehead.results import plain
 from onehead.sweep.export import csv_rows
 
-__all__ = ["Explorer", "serve"]
-
 UPLOAD_SLOTS = threading.BoundedSemaphore(MAX_UPLOADS)
 CHUNK = 1 << 20  # bytes of an upload read at once
 MIN_COMPRESSED = 800  # bytes; smaller answers are not compressed

@@ -22,8 +22,6 @@ from onehead.app.views.base import Number, Picture, failure_report, refusal_pict
 from onehead.errors import OneheadError
 from onehead.results import plain
 
-__all__ = ["Handlers", "InvalidKnob", "number_rows", "picture_answer", "trained_traces"]
-
 MAX_SURVEYS = 8  # surveys of uploaded files in memory; the files themselves are deleted
 DRAFT_SLOTS = threading.BoundedSemaphore(6)  # drafts at once; more would slow each other down
 MARKED_POINT_KNOBS = ("alpha", "samples")  # knobs that move a line in the picture and leave its axes alone

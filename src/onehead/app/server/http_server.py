@@ -9,8 +9,6 @@ from typing import Any
 from onehead.app.server.request_guard import MAX_UPLOADS, UPLOAD_LIMIT, UPLOAD_PATH, Refusal, RequestHead, sentence_body
 from onehead.errors import MissingExtra
 
-__all__ = ["make_server"]
-
 THREADS = 24  # questions answered at once; most of the time each waits for a worker
 MAX_CONNECTIONS = 2000  # open at once; an idle connection needs no thread
 IDLE_TIMEOUT = 75  # seconds after which an idle connection is closed

@@ -4,22 +4,6 @@ import json
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-__all__ = [
-    "BODY_LIMIT",
-    "LOOPBACK",
-    "MAX_UPLOADS",
-    "QUESTIONS",
-    "QUESTION_PATHS",
-    "UPLOAD_LIMIT",
-    "UPLOAD_PATH",
-    "Refusal",
-    "RequestHead",
-    "check_head",
-    "check_request",
-    "security_headers",
-    "sentence_body",
-]
-
 BODY_LIMIT = 64 * 1024  # bytes of a question from the page
 MIN_UPLOAD = 8  # bytes of the header of the smallest checkpoint
 UPLOAD_LIMIT = 1024 * 1024 * 1024  # bytes of a checkpoint

@@ -31,8 +31,6 @@ from onehead.app.state import State
 from onehead.errors import OneheadError
 from onehead.results.replicates import mean_and_spread
 
-__all__ = ["TrainedPoint", "Trainer", "default_store", "realised_widths", "training_sweep"]
-
 # knobs of the problem that is trained; the branch concerns the theory only, and training has one head
 TRAINED_KNOBS = [
     knob

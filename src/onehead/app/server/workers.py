@@ -23,18 +23,6 @@ from onehead.approximation import without_approximation_warnings
 from onehead.errors import OneheadError
 from onehead.numerics.parallel import cores
 
-__all__ = [
-    "INTERNAL_ERROR",
-    "TIME_LIMITS",
-    "TOO_EXTREME",
-    "Superseded",
-    "Workers",
-    "end_process",
-    "processor_seconds",
-    "start_process",
-    "stop_if_superseded",
-]
-
 TIME_LIMITS = {"report": 30.0, "picture": 90.0, "checkpoint": 120.0, "sample": 120.0}  # seconds of processor time
 MAXIMUM_WAIT_FACTOR = (
     8.0  # longest wait for an answer, in units of its time limit: the share of a core on a busy computer

@@ -18,14 +18,6 @@ from onehead.errors import OneheadError
 from onehead.problem import Problem
 from onehead.results import Certificate
 
-__all__ = [
-    "BEST_POSSIBLE", "BEST_POSSIBLE_MEANING", "DOTS_NOTE", "DRAFT_POOL", "Badge", "Code", "Line", "Number", "Panel",
-    "Picture", "Report", "View", "badge_from", "draft_numbers", "failure_report", "fill_placeholders", "format_range",
-    "numbers", "predict_at_knobs", "refusal_picture", "report_from", "scalar_columns", "solved_count",
-    "solving_placeholder",
-    "with_values",
-]  # fmt: skip
-
 # name, symbol, attribute of the result or a function that computes the value from it, meaning
 Line = tuple[str, str, str | Callable[[Any], Any], str]
 

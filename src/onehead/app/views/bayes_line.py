@@ -10,16 +10,6 @@ from onehead.app.refusals import explain
 from onehead.app.views.base import BEST_POSSIBLE, BEST_POSSIBLE_MEANING, Number, numbers
 from onehead.errors import InvalidArgument
 
-__all__ = [
-    "NO_BEST_LINE",
-    "best_error",
-    "best_line",
-    "best_numbers",
-    "missing_line_note",
-    "why_unknown",
-    "with_missing_line_note",
-]
-
 NO_BEST_LINE = "The best possible learner is not drawn. {}"
 
 

@@ -16,8 +16,6 @@ from onehead.app.state import State
 from onehead.app.views.base import Badge, Code, Line, Number, Panel, Picture, Report, View, numbers, scalar_columns
 from onehead.errors import OneheadError
 
-__all__ = ["VIEW", "survey_heads"]
-
 MAX_HEADS = 4096
 TIED_SHARE = 0.9  # symmetric share of the bulk above which a head counts as tied
 VERDICTS = weights.VERDICTS[::-1]  # in the order of the colours, noise first

@@ -11,8 +11,6 @@ from onehead.problem import Problem
 from onehead.results import plain
 from onehead.sparse.flat_parameters import UNUSED_PARAMETERS
 
-__all__ = ["code_snippets"]
-
 # subpackage -> its problems, by the names of their variables in the code
 PROBLEMS: dict[str, Callable[[State], dict[str, Problem]]] = {
     "aim": lambda state: {"task": state.task, "head": state.learner},

@@ -41,8 +41,6 @@ from onehead.app.views.several_heads import (
 )
 from onehead.errors import OneheadError
 
-__all__ = ["VIEW", "exact_sample_ratios"]
-
 DRAFT_POINTS = {2: 9, 3: 6}  # points of a draft by number of tokens
 EXACT_POINTS = {2: 31, 3: 15}
 POINTS_FOR_MANY_TOKENS = (5, 9)  # points of a draft and of an exact curve from four tokens on

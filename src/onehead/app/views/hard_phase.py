@@ -22,8 +22,6 @@ from onehead.app.views.code_snippets import code_snippets
 from onehead.numerics.time_budget import stopwatch
 from onehead.sparse.task import Task
 
-__all__ = ["PANEL"]
-
 DRAFT_POINTS, EXACT_POINTS = 7, 41
 DRAFT_SECONDS = 0.5  # CPU time for a draft; points not reached by then are left out
 MIN_DRAFT_POINTS = 4

@@ -29,8 +29,6 @@ from onehead.app.views.code_snippets import code_snippets
 from onehead.app.views.head_drawing import KEY_WORDS, QUERY_WORDS, HeadPanels, draw_head
 from onehead.errors import OneheadError
 
-__all__ = ["VIEW", "Law", "random_numbers", "sampled_map", "share_learned"]
-
 Array = NDArray[np.float64]
 
 DIM = 24  # dimension of the sampled tokens

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from onehead.app.drawing import Figure, figure, heatmap, points
 
-__all__ = ["KEY_WORDS", "QUERY_WORDS", "HeadPanels", "draw_head"]
-
 Array = NDArray[np.float64]
 
 # labels of the tokens, which are random vectors: a word has no meaning here, but it can be pointed at and talked about

@@ -30,9 +30,8 @@ from onehead.app.views.base import (
 from onehead.app.views.bayes_line import NO_BEST_LINE, best_line
 from onehead.app.views.code_snippets import code_snippets
 from onehead.errors import OneheadError
+from onehead.sparse.solve.descent import STEP_QUANTITIES
 from onehead.sparse.task import Protocol, Task
-
-__all__ = ["DESCENT", "PROTOCOLS"]
 
 MIN_STEPS = 15  # steps that are drawn, or more if the marked one lies beyond
 DRAFT_SECONDS = 0.12
@@ -81,7 +80,7 @@ def _descent_draft(state: State) -> Picture:
         found = _draft_descent(state.sparse_task, state.protocol, MIN_STEPS)
     except OneheadError as error:
         return refusal_picture(explain(error))
-    names = draft.DESCENT_QUANTITIES
+    names = STEP_QUANTITIES
     rows = [
         {"step": k + 1} | dict(zip(names, row.tolist(), strict=True)) for k, row in enumerate(np.asarray(found.means))
     ]
@@ -226,7 +225,7 @@ def _protocols_draft(state: State) -> Picture:
     try:
         split = draft.errors(task, [_staged(state)], "attention", patience=DRAFT_SECONDS)[0]
         steps = _draft_descent(task, _together(state), MIN_STEPS).means
-        early = float(np.min(steps[:, draft.DESCENT_QUANTITIES.index("test_error")]))
+        early = float(np.min(steps[:, STEP_QUANTITIES.index("test_error")]))
     except (OneheadError, ValueError):
         return solving_placeholder()
     found = [Way(SPLIT, split), Way(EARLY, early)]

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from onehead import aim
 
-__all__ = ["sample_heads", "write_sample"]
-
 Array = NDArray[np.float64]
 
 DIM, WIDTH, HEADS = 64, 16, 3  # d, rows of a head, heads in a layer

@@ -28,8 +28,6 @@ from onehead.app.views.bayes_line import best_error, best_line, best_numbers, mi
 from onehead.app.views.code_snippets import code_snippets
 from onehead.errors import OneheadError
 
-__all__ = ["VIEW"]
-
 Line = tuple[list[float], list[float]]  # numbers of samples and errors
 
 DRAFT_POINTS, EXACT_POINTS = 7, 17

@@ -36,8 +36,6 @@ from onehead.app.views.joint import DESCENT, PROTOCOLS
 from onehead.errors import OneheadError
 from onehead.sparse.task import Protocol, Task
 
-__all__ = ["VIEW"]
-
 MODELS = {"attention": ("@theory", "solid"), "pooled": ("@third", "dash"), "vectorised": ("@second", "dot")}
 RATIOS = (0.25, 16.0)
 DRAFT_POINTS, EXACT_POINTS = 8, 15

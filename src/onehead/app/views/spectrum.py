@@ -30,8 +30,6 @@ from onehead.app.views.base import (
 from onehead.app.views.code_snippets import code_snippets
 from onehead.errors import OneheadError, SolveError
 
-__all__ = ["VIEW"]
-
 Bulk = tuple[Any, Any]  # values and densities there
 
 MAX_HEIGHT = 10.0  # height of the panel in units of the largest target density; narrow bulks of noise are cut off

@@ -21,8 +21,6 @@ from onehead.app.views.base import (
 )
 from onehead.app.views.code_snippets import code_snippets
 
-__all__ = ["VIEW"]
-
 TIMES = (0.1, 300.0)  # ends of the time axis
 TIME_POINTS = 60
 DRAWN = 32  # singular values in the picture, at equal shares

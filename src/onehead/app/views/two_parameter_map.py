@@ -27,8 +27,6 @@ from onehead.app.views.base import (
 from onehead.app.views.bayes_line import best_error, best_numbers, missing_line_note, why_unknown
 from onehead.app.views.code_snippets import code_snippets
 
-__all__ = ["VIEW"]
-
 LINE_DRAFT_SIZE, CELL_DRAFT_SIZE, EXACT_SIZE = (6, 4), (5, 3), (11, 7)  # columns and rows of the grid
 DRAFT_SECONDS = 0.06  # CPU time for one line of a draft, or for one cell of a draft that is computed cell by cell
 AXIS_RANGES = {

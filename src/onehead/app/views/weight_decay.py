@@ -29,8 +29,6 @@ from onehead.app.views.base import (
 from onehead.app.views.bayes_line import best_error, best_line, best_numbers, with_missing_line_note
 from onehead.app.views.code_snippets import code_snippets
 
-__all__ = ["VIEW"]
-
 DRAFT_POINTS = {2: 14, 3: 7}
 MIN_DECAY = 1e-4
 RANK = "share of {value}s that are not zero"

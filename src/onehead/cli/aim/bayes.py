@@ -10,8 +10,6 @@ from onehead.cli.aim.flags import aim_options, any_alpha_option
 from onehead.cli.rendering.output import progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
 
-__all__ = ["bayes"]
-
 
 @click.command()
 @aim_options()

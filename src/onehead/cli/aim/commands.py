@@ -7,15 +7,14 @@ from typing import Any, cast
 import click
 
 from onehead import aim, plot
-from onehead.aim.task import Learner, Task
+from onehead.aim.task import Learner, Ratio, Task
 from onehead.cli.aim.flags import accuracy_option, aim_options, alpha_option, alphas_option, tuned_option
 from onehead.cli.parsing.groups import OrderedGroup
 from onehead.cli.parsing.options import bayes_option, explain_option, seed_option
 from onehead.cli.parsing.values import Number, Range
 from onehead.cli.rendering.output import progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
-
-__all__ = ["command"]
+from onehead.fields import parameters_of
 
 HATS = "q_hat, m_hat, sigma_hat"
 SEVERAL_HEADS = {
@@ -91,11 +90,10 @@ def predict(
 
 
 def _sensitivity(point: "aim.Prediction") -> dict[str, dict[str, float]]:
-    """Derivatives by each continuous parameter that is not zero."""
-    from onehead.aim.verbs.sensitivity import SENSITIVITY_PARAMETERS
+    """Derivatives by each continuous parameter."""
+    from onehead.aim.verbs.sensitivity import sensitivity_parameters
 
-    values = {**vars(point.task), **vars(point.learner), "alpha": point.alpha, "weight_decay": point.learner.decay}
-    return {name: point.sensitivity(name) for name in SENSITIVITY_PARAMETERS if values[name]}
+    return {name: point.sensitivity(name) for name in sensitivity_parameters(point)}
 
 
 def _unasked_outlier(law: "aim.Spectrum") -> str:
@@ -137,11 +135,11 @@ def curve(
     return CommandResult.of_points(
         found,
         (*errors, "rank", "q", "m", "sigma", "residual", "status"),
-        draw=lambda: plot.learning_curve(found, thresholds=_thresholds(task, learner)),
+        draw=lambda: plot.learning_curve(found, thresholds=thresholds_to_mark(task, learner)),
     )
 
 
-def _thresholds(task: Task, learner: Learner) -> "aim.Thresholds | None":
+def thresholds_to_mark(task: Task, learner: Learner) -> "aim.Thresholds | None":
     """Thresholds to mark in a picture; None for several heads, where they are not known."""
     if task.heads > 1 or learner.values == "learnt":
         return None
@@ -194,6 +192,8 @@ def _with_unasked_curve(result: CommandResult, early: "tuple[aim.UnaskedPoint, .
 
 
 POSITIVE = Number(gt=0.0)
+RATIO_BOUNDS: Any = parameters_of(Ratio)["alpha"].bounds
+ANY_RATIO = Number(special_values=("inf",), **RATIO_BOUNDS)
 
 
 @command.command()
@@ -283,12 +283,14 @@ def _finite_time(found: "aim.FiniteTimeSpectrum", run: "aim.GradientDescent | No
 
 @command.command()
 @aim_options("product", attention="cross", values="learnt", heads=2)
-@click.option("--alpha", type=float, required=True, help="Sample ratio α = n/d², or inf (weight decays are then λ/α).")
+@click.option(
+    "--alpha", type=ANY_RATIO, required=True, help="Sample ratio α = n/d², or inf (weight decays are then λ/α)."
+)
 @click.option("--train", is_flag=True, help="Train heads of dimension --dim from several starts beside it.")
 @seed_option()
 @output_options(picture=False, csv_rows=False)
 def survivors(
-    task: Task, learner: Learner, alpha: float, train: bool, known_dim: int | None, seed: int
+    task: Task, learner: Learner, alpha: float | str, train: bool, known_dim: int | None, seed: int
 ) -> CommandResult:
     """Which of several heads that learn their values survive where the target has one head.
 
@@ -296,6 +298,7 @@ def survivors(
     """
     if train and known_dim is None:
         raise click.UsageError("--train needs --dim, the dimension of the heads that are trained.")
+    alpha = float(alpha)
     with spinner("solving"):
         if train and known_dim is not None:
             found = aim.train_survivors(task, learner, alpha, dim=known_dim, seed=seed)

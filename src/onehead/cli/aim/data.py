@@ -11,8 +11,6 @@ from onehead.cli.rendering.output import spinner
 from onehead.cli.rendering.render import CommandResult, output_options
 from onehead.cli.rendering.shared_results import data_result
 
-__all__ = ["data"]
-
 
 @click.command()
 @aim_options()

@@ -27,24 +27,13 @@ from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 from onehead.problem import Accuracy
 
-__all__ = [
-    "SAMPLE_COUNTS",
-    "accuracy_option",
-    "aim_options",
-    "alpha_option",
-    "alphas_option",
-    "any_alpha_option",
-    "read_array",
-    "read_eigenvalues",
-    "read_mask",
-    "tuned_option",
-]
-
 ALPHA, ACCURACY = parameters_of(Ratio)["alpha"], parameters_of(Accuracy)["accuracy"]
 MAX_ATOMS_BYTES = 2_000_000  # a hundred bytes for each of at most 20,000 eigenvalues
 MAX_ARRAY_BYTES = 4_000_000_000  # size of an array of tokens, which is kept in memory
 SPECTRA = ("token_spectrum", "key_spectrum")  # flags whose text may be the name of a file of eigenvalues
 KINDS_OF_SPECTRA = ("isotropic", "queries", "subspace", "levels", "power", "values")
+NUMBERS_FILE = "a .npy file of numbers, or a text file of numbers"
+SPECTRUM_OR_FILE = "isotropic, subspace:R, levels:SHARE,RATIO, power:P, or a .npy or text file of eigenvalues"
 MAX_MASK_BYTES = 10_000_000  # eight bytes for each entry of a matrix of 1024 tokens, and more
 MASK_FILE = (
     "Mask of one's own, in place of --mask: a matrix of zeros and ones, whose rows attend to its columns. From a .npy "
@@ -78,7 +67,7 @@ def aim_options(
                     values["atoms"] = read_eigenvalues(values["atoms"])
                 for name in SPECTRA:
                     if values[name] is not None and values[name].partition(":")[0] not in KINDS_OF_SPECTRA:
-                        values[name] = read_eigenvalues(values[name], PARAMETERS[name].flag)
+                        values[name] = read_eigenvalues(values[name], PARAMETERS[name].flag, SPECTRUM_OR_FILE)
                 task, learner, others = problem_from_parameters(values)
                 dim = dimension(task.target) or others.get("dim")
                 _convert_samples(flags, dim)
@@ -171,9 +160,8 @@ def tuned_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--tuned", is_flag=True, help="Use the best weight decay at every point.")(function)
 
 
-def read_eigenvalues(path: str, flag: str = "--atoms") -> list[float]:
+def read_eigenvalues(path: str, flag: str = "--atoms", allowed: str = NUMBERS_FILE) -> list[float]:
     """Read the numbers of a .npy file, or of a text file in which commas, spaces or line breaks separate them."""
-    allowed = "a .npy file of numbers, or a text file of numbers"
     with _read(flag, path, allowed, MAX_ATOMS_BYTES) as content:
         if path.endswith(".npy"):
             return [float(value) for value in _array(content).ravel()]

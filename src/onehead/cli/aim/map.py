@@ -17,8 +17,6 @@ from onehead.cli.rendering.shared_results import map_result
 from onehead.fields import parameters_of
 from onehead.results.grids import Axis
 
-__all__ = ["map_"]
-
 RATIO = parameters_of(Ratio)
 
 

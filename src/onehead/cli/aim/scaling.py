@@ -9,8 +9,6 @@ from onehead.cli.parsing.values import Range
 from onehead.cli.rendering.output import progress
 from onehead.cli.rendering.render import CommandResult, output_options
 
-__all__ = ["features", "phase_diagram", "scaling"]
-
 
 @click.command()
 @aim_options(target="power-law")

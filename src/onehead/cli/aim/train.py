@@ -10,17 +10,17 @@ import numpy as np
 from onehead import aim, plot
 from onehead.aim.task import Learner, Task
 from onehead.aim.training.settings import Method, Variant
+from onehead.cli.aim.commands import thresholds_to_mark
 from onehead.cli.aim.flags import aim_options, alpha_option, alphas_option, read_array
 from onehead.cli.parsing.options import bayes_option, dims_option, seed_option
 from onehead.cli.parsing.values import Number, flag_of, given, type_of
-from onehead.cli.rendering.output import note, progress, spinner
+from onehead.cli.rendering.output import progress, spinner
 from onehead.cli.rendering.render import CommandResult, output_options
 from onehead.cli.rendering.shared_results import comparison_result, prediction_or_note
+from onehead.cli.rendering.terminal import note
 from onehead.errors import InvalidArgument
 from onehead.fields import parameters_of
 from onehead.sweep.settings import MessagePassing, Training
-
-__all__ = ["amp", "compare", "train"]
 
 METHOD_FLAGS = ("optimiser", "start", "dtype")
 VARIANT = parameters_of(Variant)
@@ -191,11 +191,8 @@ def compare(
         between = np.geomspace(min(alphas), max(alphas), CURVE_POINTS)
         with progress("learning curve", CURVE_POINTS) as step:
             found = aim.curve(task, learner, between, bayes=bayes, progress=step)
-        thresholds = None
-        if task.heads == 1 and learner.values == "fixed":  # those of several heads are not known
-            with spinner("thresholds"):
-                thresholds = aim.thresholds(task, learner)
-        return plot.learning_curve(found, [point.runs[0] for point in table.points], thresholds=thresholds)
+        marks = thresholds_to_mark(task, learner)
+        return plot.learning_curve(found, [point.runs[0] for point in table.points], thresholds=marks)
 
     one_dim = len(dims) == 1 and len(alphas) > 2
     return comparison_result(table, "seeds", bayes=bayes, draw=draw if one_dim else None)

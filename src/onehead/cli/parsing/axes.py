@@ -10,8 +10,6 @@ from onehead.fields import Parameter
 from onehead.results.grids import Axis
 from onehead.sanitize import did_you_mean, quoted
 
-__all__ = ["axis_options"]
-
 
 class AxisType(CheckedType):
     """Name of a numeric parameter, an equals sign, and its values."""

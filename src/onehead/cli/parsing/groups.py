@@ -5,8 +5,6 @@ from typing import Any
 
 import click
 
-__all__ = ["OrderedGroup"]
-
 
 class OrderedGroup(click.Group):
     """Click group that lists its commands in the order of their definition, with uncut help.

@@ -7,8 +7,6 @@ import click
 
 from onehead.cli.parsing.values import Number, Range
 
-__all__ = ["bayes_option", "dims_option", "explain_option", "seed_option"]
-
 BAYES = "Also show the best possible learner, which knows how the data were generated."
 
 bayes_option = click.option("--bayes", is_flag=True, help=BAYES)

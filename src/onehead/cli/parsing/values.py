@@ -14,8 +14,6 @@ from onehead.errors import InvalidArgument
 from onehead.sanitize import did_you_mean, quoted
 from onehead.sweep.axes import axis_values
 
-__all__ = ["CheckedType", "Choice", "Number", "Range", "flag_of", "given", "named_as_flags", "type_of"]
-
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
 else:
@@ -100,7 +98,8 @@ class Choice(CheckedType):
 class Range(CheckedType):
     """Several numbers, written as an axis of a sweep, each within bounds; their order is kept.
 
-    With ``integer`` the points of ``start:stop:count`` are rounded; with ``zero_plus`` the text 0+ is read as 0.
+    With ``integer`` the points of ``start:stop:count`` are rounded; with ``zero_plus`` the text 0+ is read as 0, also
+    where zero itself is out of bounds.
     """
 
     name = "range"
@@ -109,6 +108,7 @@ class Range(CheckedType):
     def __init__(self, *, integer: bool = False, zero_plus: bool = False, **bounds: Any) -> None:
         self.each, self.integer, self.zero_plus = Number(**bounds), integer, zero_plus
         each = self.each.allowed.replace("a number", "an integer" if integer else "a number")
+        each += f", or {fields.ZERO_PLUS}" if zero_plus and "gt" in bounds else ""
         self.allowed = (
             f"start:stop:count, log:start:stop:count or a comma list, each {each}, at most {self.MAX_VALUES} values"
         )
@@ -118,10 +118,10 @@ class Range(CheckedType):
         if isinstance(value, tuple):
             return value
         text = str(value).strip()
-        if self.zero_plus:
-            text = ZERO_PLUS.sub("0", text)
+        text, limits = ZERO_PLUS.subn("0", text) if self.zero_plus else (text, 0)
         try:
-            numbers = [self.each.convert(item, None, None) for item in axis_values("range", text)]
+            items = axis_values("range", text)
+            numbers = [0.0 if limits and item == 0.0 else self.each.convert(item, None, None) for item in items]
         except (InvalidArgument, click.BadParameter):
             numbers = []
         found = tuple(round(number) for number in numbers) if self.integer else tuple(numbers)

@@ -17,20 +17,6 @@ from onehead.sweep.export import csv_rows
 if TYPE_CHECKING:
     from onehead.sweep import Counts
 
-__all__ = [
-    "format_duration",
-    "note",
-    "print_json",
-    "print_lines",
-    "print_rows",
-    "print_table",
-    "progress",
-    "save_figure",
-    "spinner",
-    "sweep_progress",
-    "write_csv",
-]
-
 
 LEFT_ALIGNED = ("status", "evidence")  # columns of text
 

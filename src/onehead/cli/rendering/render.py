@@ -10,12 +10,11 @@ import click
 
 from onehead.atomic_io import check_file
 from onehead.cli.main import INTERRUPTED
-from onehead.cli.rendering.output import note, print_json, print_lines, print_rows, print_table, save_figure, write_csv
+from onehead.cli.rendering.output import print_json, print_rows, print_table, save_figure, write_csv
+from onehead.cli.rendering.terminal import note, print_lines
 from onehead.errors import InvalidArgument, SolveError
 from onehead.numerics.interrupts import interrupt_count
 from onehead.results import Result
-
-__all__ = ["CommandResult", "json_option", "output_options", "render", "summarise_failures"]
 
 PICTURE_ENDINGS = (".png", ".pdf", ".svg")
 OUTPUT_FLAGS = ("csv_file", "plot")

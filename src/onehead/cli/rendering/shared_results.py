@@ -11,8 +11,6 @@ from onehead.results import Result
 from onehead.results.bayes_gap import BAYES_TEST_ERROR
 from onehead.results.grids import Map
 
-__all__ = ["comparison_result", "data_result", "map_result", "prediction_or_note"]
-
 NUMBERS = [f"{name}{end}" for name in ("test_error", "train_loss") for end in ("_theory", "", "_err", "_z")]
 INFINITE_OR_LIMIT = ("alpha", "best_possible_alpha", "weight_decay")  # a table can show inf and 0+, JSON cannot
 Lines = Mapping[str, Sequence[tuple[float, float]]]

@@ -11,8 +11,6 @@ import click
 
 from onehead.sanitize import visible
 
-__all__ = ["note", "print_lines", "safe_streams"]
-
 
 def print_lines(*lines: str) -> None:
     """Print lines on standard output; a line break inside one of them, as in a file name, is escaped."""

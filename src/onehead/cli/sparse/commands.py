@@ -34,8 +34,6 @@ from onehead.sparse.flat_parameters import PARAMETERS
 from onehead.sparse.task import MODELS
 from onehead.sweep.settings import SparseAmp, SparseFiniteSize, SparseOracle, SparsePredict, SparseTrain, TotalSamples
 
-__all__ = ["command"]
-
 PREDICT, FINITE_SIZE = parameters_of(SparsePredict), parameters_of(SparseFiniteSize)
 TRAIN, AMP = parameters_of(SparseTrain), parameters_of(SparseAmp)
 TOTAL = parameters_of(TotalSamples)

@@ -14,8 +14,6 @@ from onehead.cli.sparse.flags import Case, sparse_options
 from onehead.fields import parameters_of
 from onehead.sweep.settings import SparsePredict
 
-__all__ = ["data"]
-
 
 @click.command()
 @sparse_options

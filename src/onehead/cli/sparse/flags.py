@@ -18,18 +18,6 @@ from onehead.sanitize import Unquoted
 from onehead.sparse.flat_parameters import QUERY_PARAMETERS, UNUSED_PARAMETERS
 from onehead.sparse.task import Protocol, Task
 
-__all__ = [
-    "Case",
-    "SolvedCase",
-    "abscissa",
-    "cases_result",
-    "curve_cases",
-    "joint_options",
-    "solve_cases",
-    "sparse_options",
-    "train_options",
-]
-
 # in the order in which they vary if several are ranges; a parameter that is a list itself has no flag
 PARAMETERS = {name: one for name, one in parameters_of(Task, Protocol).items() if one.kind != "numbers"}
 RANGED = {name: one for name, one in PARAMETERS.items() if one.kind not in ("choice", "switch")}

@@ -17,8 +17,6 @@ from onehead.problem import Accuracy
 from onehead.results import Result
 from onehead.sweep.settings import SparseDescend, TotalSamples
 
-__all__ = ["descend", "joint"]
-
 ALPHA, ACCURACY = parameters_of(TotalSamples)["alpha"], parameters_of(Accuracy)["accuracy"]
 DESCEND = parameters_of(SparseDescend)
 SCHEDULE_FORMAT = "ETA_Q:ETA_W:ETA_B for each step, separated by commas"

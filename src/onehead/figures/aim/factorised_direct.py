@@ -2,10 +2,10 @@
 
 from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, curves, density, plain_ticks, rows_with
+from onehead.figures.drawing import curves, density, plain_ticks, rows_with
 from onehead.figures.registry import Drawing
 from onehead.figures.sweep_calls import call_name
-from onehead.plot.style import finish_panel, histogram, panels
+from onehead.plot.style import ALPHA_LABEL, finish_panel, histogram, panels
 
 TASK = {"kappa0": 0.05, "noise": 0.05}
 RATIOS = (0.1, 0.15, 0.25, 0.4, 0.6)

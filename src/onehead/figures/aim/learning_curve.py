@@ -2,9 +2,9 @@
 
 from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, law_and_histogram, line, marks, shared_grid
+from onehead.figures.drawing import law_and_histogram, line, marks, shared_grid
 from onehead.figures.registry import Drawing
-from onehead.plot.style import despine, finish_panel, guide
+from onehead.plot.style import ALPHA_LABEL, despine, finish_panel, guide
 
 WIDTHS = (1.0, 0.75)
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from onehead.figures.agreement import Pair, compare, pair
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, curves, mean_and_error, rows_with
+from onehead.figures.drawing import curves, mean_and_error, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, guide, panels, theory_line, training_marks
+from onehead.plot.style import ALPHA_LABEL, finish_panel, guide, panels, theory_line, training_marks
 from onehead.sweep import Table
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, line, marks, rows_with, shared_grid
+from onehead.figures.drawing import line, marks, rows_with, shared_grid
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, panels
+from onehead.plot.style import ALPHA_LABEL, finish_panel, panels
 
 OUTPUTS = {"label": "attention matrices", "sequence": "output sequences"}
 

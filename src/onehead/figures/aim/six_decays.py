@@ -2,9 +2,9 @@
 
 from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, curves
+from onehead.figures.drawing import curves
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, guide, panels
+from onehead.plot.style import ALPHA_LABEL, finish_panel, guide, panels
 
 DECAYS = (1e-2, 2e-3, 1e-3, 5e-4, 1e-4, 1e-5)
 

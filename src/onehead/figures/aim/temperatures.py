@@ -4,9 +4,9 @@ import numpy as np
 
 from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, curves
+from onehead.figures.drawing import curves
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, panels
+from onehead.plot.style import ALPHA_LABEL, finish_panel, panels
 
 BETAS = (0.5, 1.0, 2.0)
 

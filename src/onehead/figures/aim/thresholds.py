@@ -1,9 +1,9 @@
 """Thresholds against the width of the target, with the Bayes-optimal line."""
 
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, line, rows_with
+from onehead.figures.drawing import line, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import ACCENT, BEST, GREY, finish_panel, panels
+from onehead.plot.style import ACCENT, ALPHA_LABEL, BEST, GREY, finish_panel, panels
 
 NOISES = (0.0, 0.01, 0.1, 0.5, 1.0)
 

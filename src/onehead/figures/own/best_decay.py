@@ -3,10 +3,10 @@
 from onehead.figures.agreement import compare
 from onehead.figures.aim.factorised_direct import LABELS, RATIOS, SPECTRUM_ALPHA, TASK
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, curves, plain_ticks, rows_with
+from onehead.figures.drawing import curves, plain_ticks, rows_with
 from onehead.figures.registry import Drawing
 from onehead.figures.sweep_calls import call_name
-from onehead.plot.style import OPTIMUM, finish_panel, panels
+from onehead.plot.style import ALPHA_LABEL, OPTIMUM, finish_panel, panels
 
 
 def draw(source: DataSource) -> Drawing:

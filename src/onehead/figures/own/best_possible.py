@@ -3,10 +3,10 @@
 import numpy as np
 
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, line, rows_with
+from onehead.figures.drawing import line, rows_with
 from onehead.figures.registry import Drawing
 from onehead.figures.sweep_calls import call_name
-from onehead.plot.style import BEST, GREY, finish_panel, panels
+from onehead.plot.style import ALPHA_LABEL, BEST, GREY, finish_panel, panels
 
 PARAMETERS = ("target", "kappa0", "gamma", "dim", "noise")
 MAX_MULTIPLE = 6.0  # largest data multiple drawn; it diverges where a head is hardly better than the trace alone

@@ -4,9 +4,9 @@ import numpy as np
 
 from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, curves, plain_ticks
+from onehead.figures.drawing import curves, plain_ticks
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, guide, panels
+from onehead.plot.style import ALPHA_LABEL, finish_panel, guide, panels
 
 LABELS = {"soft": "soft labels: the target's attention", "hard": "hard labels: one token sampled from it"}
 TASK = {"attention": "cross", "kappa0": 0.5, "loss": "cross-entropy"}

@@ -7,9 +7,9 @@ import numpy as np
 
 from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, line, marks
+from onehead.figures.drawing import line, marks
 from onehead.figures.registry import Drawing
-from onehead.plot.style import finish_panel, guide, panels
+from onehead.plot.style import ALPHA_LABEL, finish_panel, guide, panels
 from onehead.sweep import Table
 
 SECTORS = {"s": "symmetric part", "a": "antisymmetric part"}

@@ -3,9 +3,9 @@
 from onehead.aim.training.data import Tokens
 from onehead.figures.agreement import compare
 from onehead.figures.data_source import DataSource
-from onehead.figures.drawing import ALPHA_LABEL, line, marks, rows_with, shared_grid
+from onehead.figures.drawing import line, marks, rows_with, shared_grid
 from onehead.figures.registry import Drawing
-from onehead.plot.style import GREY, THEORY, finish_panel, panels
+from onehead.plot.style import ALPHA_LABEL, GREY, THEORY, finish_panel, panels
 from onehead.sweep import Table
 
 # heavy tails come last, because their kurtosis in a sample depends on d

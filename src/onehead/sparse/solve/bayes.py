@@ -16,9 +16,7 @@ from onehead.errors import InvalidArgument
 from onehead.numerics.brent import brent_minimum, brent_root
 from onehead.sparse.task import Task
 from onehead.sparse.theory.bayes import LOG2_POINTS, TokenEvidence, token_evidence
-from onehead.sparse.theory.token_samples import MAX_LENGTH
-
-__all__ = ["Root", "Roots", "StateEquation", "Thresholds", "TurningPoint", "state_equation"]
+from onehead.sparse.theory.features import MAX_LENGTH
 
 TABLE_KNOTS = 48  # knots of the table of A
 COARSE_LOG2_POINTS = 11  # log2 of the points for the search of turning points where M is sampled

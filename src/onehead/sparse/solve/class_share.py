@@ -11,8 +11,6 @@ from onehead.sparse.task import Protocol, Task
 from onehead.sparse.theory.alignment import query_of
 from onehead.sparse.theory.features import affordable, attention_features
 
-__all__ = ["error_at_dimension"]
-
 NODES = 7  # of the Gauss-Hermite rule over the share of positives
 LOG2_POINTS = 12  # log2 of the points per class of a sample; the error is below 1e-3
 SCRAMBLING_SEED = 12  # of the Sobol points, the same for every share

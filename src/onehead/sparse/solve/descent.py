@@ -17,18 +17,6 @@ from onehead.sparse.theory.joint.descent_samples import descent_sample
 from onehead.sparse.theory.joint.fresh_batches import fresh_batch_states, one_pass_states
 from onehead.sparse.theory.joint.same_data import DescentState, same_data_states
 
-__all__ = [
-    "MAX_REPLICATE_LOG2_POINTS",
-    "REPLICATES",
-    "REPLICATE_LOG2_POINTS",
-    "STEP_QUANTITIES",
-    "Plan",
-    "StepNumbers",
-    "Trajectory",
-    "joint_numbers",
-    "solve_trajectory",
-]
-
 REPLICATES = 8  # independent point sets, each with a trajectory of its own
 REPLICATE_LOG2_POINTS = 9  # log2 of the points per class of each
 MAX_REPLICATE_LOG2_POINTS = 13

@@ -27,8 +27,6 @@ from onehead.sparse.solve.widest_margin import widest_margin
 from onehead.sparse.theory.features import Features
 from onehead.sparse.theory.order_parameters import Averages, Solution, Stationarity, System, penalties, radius, unfold
 
-__all__ = ["bias_is_free", "collapsed", "first_order_cost", "solve_hard_margin", "solve_hinge"]
-
 Three = tuple[Array, Array, Array]
 
 # The bias counts as undetermined if a change of this size leaves its equation within the tolerance of the solver.

@@ -9,8 +9,6 @@ from onehead.sparse.task import Task
 from onehead.sparse.theory.features import affordable, attention_features
 from onehead.sparse.theory.joint.attention_forces import JointWeights
 
-__all__ = ["TEST_LOG2_POINTS", "cosine", "joint_test_error"]
-
 TEST_LOG2_POINTS = 12  # log2 of the points per class
 
 

@@ -17,16 +17,6 @@ from onehead.numerics.fixed_point import fixed_point
 from onehead.sparse.losses import Array
 from onehead.sparse.theory.joint.joint_minimum import JointMinimum, JointPoint, MinimumAverages
 
-__all__ = [
-    "SMALL_WEIGHTS",
-    "JointSolution",
-    "RidgeProblem",
-    "distinct_minima",
-    "find_minima",
-    "solve_from_neighbour",
-    "solve_joint_minimum",
-]
-
 TOLERANCE = 1e-6  # largest change of an unknown
 DAMPING = 0.5  # of the steps without extrapolation
 DAMPED_STEPS = (15, 60)  # before the first extrapolation, and before the next attempt

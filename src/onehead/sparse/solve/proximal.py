@@ -12,8 +12,6 @@ from onehead.sparse.solve.widest_margin import widest_margin
 from onehead.sparse.theory.features import Features
 from onehead.sparse.theory.order_parameters import Averages, Solution, Stationarity, System, penalties, radius, unfold
 
-__all__ = ["solve_proximal"]
-
 
 def _averages(features: Features, loss: Loss, x: Array, rp: float, chi: float) -> Averages:
     """Return h = y l'(p), h^2 and dh/dlogit = l'' / (1 + chi tau^2 l'') at the proximal point p of every sample."""

@@ -15,8 +15,6 @@ from onehead.sparse.solve.square import solve_square
 from onehead.sparse.theory.features import Features
 from onehead.sparse.theory.order_parameters import Solution, radius
 
-__all__ = ["COLLAPSED", "Errors", "errors_of", "fresh_error", "gaussian_error", "needs_gauss", "solve_readout"]
-
 ZERO_NORM = 1e-12  # weights with a smaller norm count as zero
 COLLAPSED = "collapsed: all weights are zero and the bias is that of the majority"
 MAX_MARGIN_DIRECTION = "separable: the weights diverge along the maximum-margin direction, which is given at margin one"

@@ -12,8 +12,6 @@ from onehead.sparse.solve.stationarity import newton_step
 from onehead.sparse.theory.features import Features
 from onehead.sparse.theory.order_parameters import Solution
 
-__all__ = ["solve_replicates"]
-
 # Largest step of log rp and log chi; beyond it the linearisation says only that the error is large.
 MAX_LOG_STEP = 3.0
 

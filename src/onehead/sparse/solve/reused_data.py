@@ -8,8 +8,6 @@ from onehead.errors import NotConverged
 from onehead.sparse.losses import Array
 from onehead.sparse.theory.joint.reused_data import Residual, ReusedData, ReusedReadout
 
-__all__ = ["ReusedSolution", "solve_reused"]
-
 DAMPING = 0.5
 MAX_DAMPED_STEPS = 80
 DAMPED_TOLERANCE = 1e-3  # residual from which Powell's method converges

@@ -9,8 +9,6 @@ from onehead.numerics.gaussian import cumulative, density
 from onehead.sparse.losses import Array
 from onehead.sparse.theory.features import Features, stated_error
 
-__all__ = ["least_violation", "separable_ratio", "separable_ratio_with_error", "separates", "tail_moments"]
-
 FAR_TAIL = 5.0  # standard deviations from which tail moments are computed from the Mills ratio
 GRADIENT_TOLERANCE = 1e-5  # largest gradient entry at which the minimisation counts as converged
 

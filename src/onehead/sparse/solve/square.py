@@ -9,8 +9,6 @@ from onehead.sparse.losses import Array
 from onehead.sparse.theory.features import Features
 from onehead.sparse.theory.order_parameters import Solution, penalties
 
-__all__ = ["ridgeless_limit", "solve_square", "square_step"]
-
 
 def square_step(features: Features, *, alpha: float, ridge: float) -> float:
     """Return chi of lambda chi + E[chi tau^2 / (1 + chi tau^2)] = 1/alpha; infinite for ridgeless interpolation."""

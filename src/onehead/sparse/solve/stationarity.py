@@ -6,8 +6,6 @@ from onehead.errors import NotConverged
 from onehead.sparse.losses import Array
 from onehead.sparse.theory.order_parameters import Solution, Stationarity, System, penalties
 
-__all__ = ["TOLERANCE", "newton_refine", "newton_step", "solve_stationarity"]
-
 TOLERANCE = 1e-9  # largest entry of the residual of a solution
 NEWTON_STEPS = 40
 SWEEPS = 60

@@ -14,8 +14,6 @@ from onehead.sparse.solve.separability import least_violation, tail_moments
 from onehead.sparse.theory.features import Features
 from onehead.sparse.theory.order_parameters import radius
 
-__all__ = ["widest_margin"]
-
 SCALES = np.geomspace(1e-3, 1e4, 71)  # trial sizes of the weights along the direction of least violation
 MAX_ITERATIONS = 300
 MIN_MULTIPLIER = 1e-12  # of the query's ridge, where the constraint leaves less

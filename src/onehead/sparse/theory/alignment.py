@@ -9,8 +9,6 @@ from onehead.sparse.losses import Logistic, Square
 from onehead.sparse.task import PROBLEM, Protocol, Task
 from onehead.validation import checked
 
-__all__ = ["Query", "Steps", "critical_bias_rate", "mean_slope", "misalignment_constant", "query_of", "two_steps"]
-
 Four = tuple[float, float, float, float]
 
 

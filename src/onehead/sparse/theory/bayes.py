@@ -15,15 +15,6 @@ from scipy.special import gammaln
 from onehead.sparse.losses import Array
 from onehead.sparse.theory.token_samples import TokenSample, token_sample
 
-__all__ = [
-    "TokenEvidence",
-    "all_positions_found",
-    "evidence_by_quadrature",
-    "evidence_by_sampling",
-    "evidence_closed_form",
-    "token_evidence",
-]
-
 # Trapezoidal step in t. The integrands are analytic within pi/2 of the real line, so that the rule errs by e^(-39).
 STEP = 0.25
 NARROW_STEP = 0.2  # step in g where the Gaussian is narrow

@@ -13,10 +13,9 @@ from scipy.special import gammaln
 
 from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
+from onehead.sparse.theory.features import MAX_LENGTH
 from onehead.sparse.theory.oracle import hardmax_error, linear_error
-from onehead.sparse.theory.token_samples import MAX_LENGTH, TokenSample, token_sample
-
-__all__ = ["CLOSED_FORM_ERROR", "bayes_error", "bayes_error_by_sampling", "log_likelihood_ratio"]
+from onehead.sparse.theory.token_samples import TokenSample, token_sample
 
 Complex = NDArray[np.complex128]
 

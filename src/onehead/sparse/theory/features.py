@@ -18,23 +18,6 @@ from onehead.numerics.sobol import BITS, scrambled_net
 from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
-__all__ = [
-    "MAX_LENGTH",
-    "MIN_LOG2_POINTS",
-    "REPLICATES",
-    "Features",
-    "SortedTokens",
-    "affordable",
-    "attention_features",
-    "linear_features",
-    "pooled_features",
-    "sample_sorted_tokens",
-    "softmax",
-    "stated_error",
-    "vectorised_features",
-    "with_gauss",
-]
-
 MAX_LENGTH = 20_000  # tokens: the Sobol sequence has no more dimensions
 REPLICATES = 16  # independently randomised point sets of a sample, whose spread gives the error
 MIN_LOG2_POINTS = 6  # minimum of log2 of the points per class: four in each replicate

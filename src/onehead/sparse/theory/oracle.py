@@ -12,19 +12,6 @@ from onehead.numerics.gaussian import cumulative
 from onehead.sparse.losses import Array
 from onehead.sparse.task import Task
 
-__all__ = [
-    "ACTIVATIONS",
-    "MAX_SAMPLED_ELEMENTWISE_LENGTH",
-    "MAX_SAMPLED_LENGTH",
-    "best_linear_error",
-    "elementwise_error",
-    "elementwise_snr",
-    "hardmax_error",
-    "linear_error",
-    "sampled_errors",
-    "signal_dominates",
-]
-
 NORMALS_PER_CLASS = 2_000_000  # normal numbers per class, shared by all models that are sampled
 MAX_SAMPLED_LENGTH = 20_000  # tokens; longer sequences have closed forms and limits only
 # Above this length the characteristic function of element-wise attention decays fast enough to be inverted.
@@ -369,18 +356,3 @@ def _linear_rule(task: Task) -> _Rule:
     if snr < 1e-12:
         return _Rule(np.inf if pi <= 0.5 else -np.inf, min(pi, 1.0 - pi))
     return _Rule(0.5 * snr + float(np.log((1.0 - pi) / pi)) / snr, linear_error(snr, pi))
-
-
-def signal_dominates(c: float, k: float) -> bool:
-    """Return whether, for L -> infinity, the signal token takes all attention (S2.2).
-
-    The scaling is theta = c sqrt(log L) and kappa = k sqrt(log L). The condition is
-    k c > 1 + k^2/2 below k = sqrt 2, and c > sqrt 2 above it; so theta = sqrt(2 log L) is the threshold,
-    against theta R ~ sqrt(L) for every linear model and for element-wise attention.
-
-    >>> signal_dominates(1.5, 2**0.5), signal_dominates(1.4, 2**0.5)
-    (True, False)
-    """
-    if k >= np.sqrt(2.0):
-        return bool(c > np.sqrt(2.0))
-    return bool(k * c > 1.0 + 0.5 * k * k)

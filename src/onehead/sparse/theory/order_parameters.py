@@ -18,8 +18,6 @@ import numpy as np
 from onehead.sparse.losses import Array
 from onehead.sparse.theory.features import Features
 
-__all__ = ["Averages", "Solution", "Stationarity", "System", "penalties", "radius", "unfold"]
-
 System = Callable[[Array], tuple[Array, Array]]  # unknowns -> residuals and Jacobian
 
 

@@ -7,9 +7,7 @@ import numpy as np
 
 from onehead.numerics.replicate_error import error_from_replicates
 from onehead.sparse.losses import Array
-from onehead.sparse.theory.features import MAX_LENGTH, MIN_LOG2_POINTS, REPLICATES, sample_sorted_tokens
-
-__all__ = ["MAX_LENGTH", "TokenSample", "token_sample"]
+from onehead.sparse.theory.features import MIN_LOG2_POINTS, REPLICATES, sample_sorted_tokens
 
 MAX_LOG2_NORMALS = 21  # upper limit of log2 of the normal numbers per class
 SCRAMBLING_SEED = 0  # seed of the Sobol points

@@ -14,8 +14,6 @@ from onehead.sparse.verbs.joint import JointTraining, OtherMinimum, joint
 from onehead.sparse.verbs.predict import Prediction, predict
 from onehead.validation import Seed, checked, integers, numbers, optional, seed_number, valid_seed
 
-__all__ = ["Comparison", "compare"]
-
 Theory = Prediction | JointTraining | OtherMinimum
 
 

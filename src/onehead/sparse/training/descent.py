@@ -10,8 +10,6 @@ import numpy as np
 from onehead.numerics.lbfgs import LbfgsHistory
 from onehead.sparse.losses import Array
 
-__all__ = ["SmoothLoss", "SmoothMinimum", "minimise_single_precision", "minimise_smooth"]
-
 HISTORY_PAIRS = 20  # steps and gradient changes that are remembered
 MAX_STEPS = 400
 SINGLE_PRECISION_TOLERANCE = 1e-5  # gradient relative to the first one at which single precision ends

@@ -16,8 +16,6 @@ from onehead.sparse.training.train import QUANTITIES
 from onehead.sparse.verbs.predict import Prediction, predict, predict_to_error
 from onehead.validation import Seed, checked, integer, seed_number, valid_seed
 
-__all__ = ["FiniteSize", "finite_size"]
-
 PREDICTION_ERROR = 1e-3  # error of the prediction for each query; the spread between trials is larger
 
 

@@ -13,8 +13,6 @@ from onehead.sparse.theory.joint.attention_forces import JointWeights, slopes
 from onehead.sparse.theory.joint.descent_rates import rates_of
 from onehead.sparse.theory.joint.same_data import DescentState
 
-__all__ = ["descent_run"]
-
 ONE_PASS_BATCHES = 50  # batches of one-pass SGD per unit of alpha
 
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from onehead.sparse.losses import Array
 from onehead.sparse.training.descent import minimise_single_precision
 
-__all__ = ["HingeMinimum", "minimise_hinge"]
-
 SMOOTHING_STEEPNESS = 5.0  # the first guess smooths the hinge within 1/SMOOTHING_STEEPNESS of its kink
 MAX_RELATIVE_STEEPNESS = 100.0  # upper limit of the curvature of the smoothed hinge relative to that of the ridge
 PENALTY_GROWTH = 3.0  # factor of the penalty rho from one outer step to the next

@@ -16,8 +16,6 @@ from onehead.sparse.training.descent import SmoothMinimum, minimise_smooth
 from onehead.sparse.training.margin import minimise_hinge
 from onehead.sparse.training.samplers import LabelledFeatures
 
-__all__ = ["Readout", "fit", "separable", "train_jointly"]
-
 MAX_NEWTON_STEPS = 200
 DIVERGED_MARGIN = 1e3  # margin that stands for infinity where the weights diverge
 GAP_TOLERANCE = 1e-7  # duality gap of the hinge readout, relative to its objective

@@ -17,13 +17,11 @@ from onehead.sparse.losses import Array
 from onehead.sparse.solve.bayes import state_equation
 from onehead.sparse.task import PosteriorMethod, PosteriorStart, Task, place_signal
 from onehead.sparse.theory.bayes_rule import bayes_error, log_likelihood_ratio
-from onehead.sparse.theory.token_samples import MAX_LENGTH, token_sample
+from onehead.sparse.theory.features import MAX_LENGTH
+from onehead.sparse.theory.token_samples import token_sample
 from onehead.sparse.training.samplers import streams
 from onehead.sparse.verbs.bayes import check_exchangeable_positions
 from onehead.validation import Seed, checked, instance, integer, number, one_of, seed_number, valid_seed
-
-__all__ = ["AmpResult", "AmpStep", "amp", "state_evolution"]
-
 
 QUANTITIES = ("overlap", "test_error")
 BURN_IN_SHARE = 0.25  # share of the Gibbs sweeps that are discarded

@@ -7,8 +7,6 @@ from onehead.sparse.training.samplers import query_sample, streams
 from onehead.sparse.training.train import sample_count
 from onehead.validation import Seed, checked, integer, number, optional, seed_number, valid_seed
 
-__all__ = ["sample"]
-
 
 @checked(**PROBLEM, dim=integer(3), alpha=optional(number(above=0.0)), seed=valid_seed, trial=integer(0))
 def sample(

@@ -11,20 +11,6 @@ from onehead.sparse.losses import Array
 from onehead.sparse.task import Protocol, Sample, Task, draw, place_signal
 from onehead.sparse.theory.features import softmax
 
-__all__ = [
-    "LabelledFeatures",
-    "SampledQuery",
-    "attend",
-    "attention_sample",
-    "first_steps",
-    "pooled_sample",
-    "query_from_tokens",
-    "query_sample",
-    "streams",
-    "token_first_steps",
-    "vectorised_sample",
-]
-
 
 class SampledQuery(NamedTuple):
     """Cosine of the query with the signal, its sharpness beta |q|, and the vector itself where it was formed."""

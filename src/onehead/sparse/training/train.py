@@ -45,8 +45,6 @@ from onehead.sparse.training.samplers import (
 from onehead.sparse.verbs.predict import Prediction
 from onehead.validation import Seed, checked, integer, optional, seed_number, valid_seed
 
-__all__ = ["QUANTITIES", "Mode", "TrainingResult", "Trial", "sample_count", "separable_share", "train"]
-
 MODES: tuple[Mode, ...] = ("reduced", "tokens", "joint")
 
 TEST_LOG2_POINTS = 13  # log2 of the points per class for the test error of the reduced mode
@@ -199,9 +197,11 @@ def _check(task: Task, protocol: Protocol, model: str, mode: str, test_length: i
     if mode == "joint" and model != "attention":
         raise InvalidArgument("model", model, "attention when query and readout are trained jointly")
     if protocol.reuse and (mode != "tokens" or model != "attention" or protocol.cos_query is not None):
-        raise InvalidArgument("reuse", True, "False unless attention finds its query from stored tokens (mode tokens)")
+        raise InvalidArgument(
+            "reuse", True, "left out unless attention finds its query from stored tokens (mode tokens)"
+        )
     if mode == "joint" and protocol.cos_query is not None:
-        raise InvalidArgument("cos_query", protocol.cos_query, "None when the query is trained jointly")
+        raise InvalidArgument("cos_query", protocol.cos_query, "left out when the query is trained jointly")
     check_test_length(task, model, test_length)
 
 

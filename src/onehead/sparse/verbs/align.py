@@ -9,8 +9,6 @@ from onehead.sparse.theory.alignment import Steps, critical_bias_rate, misalignm
 from onehead.sparse.theory.joint.label_share import alignment_spread, balanced_bias_rate, samples_needed
 from onehead.validation import checked, integer, optional
 
-__all__ = ["Alignment", "align"]
-
 NOTABLE_SPREAD = 0.1  # standard deviation of cos_query over the share of positives from which there is a warning
 
 

@@ -12,8 +12,6 @@ from onehead.sparse.task import Task
 from onehead.sparse.theory.bayes_rule import bayes_error
 from onehead.validation import checked, instance, number
 
-__all__ = ["Best", "bayes", "check_exchangeable_positions", "data_for", "describe_bayes_gap"]
-
 MIN_SIGNAL = 1e-100  # alpha pi theta^2 below which the overlap is zero
 ZERO_OVERLAP = 1e-9  # overlap that counts as zero
 NO_ROOT = Root(0.0, 0.0, 0.0)  # result without a signal

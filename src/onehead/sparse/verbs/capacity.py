@@ -10,8 +10,6 @@ from onehead.sparse.theory.alignment import query_of
 from onehead.sparse.theory.features import affordable, attention_features, pooled_features
 from onehead.validation import checked
 
-__all__ = ["Capacity", "capacity"]
-
 # log2 of the points per class that are tried in turn; rare samples decide strong signals, which need more points
 LOG2_POINTS = tuple(range(12, 18))
 RELATIVE_ACCURACY = 1e-3  # wanted error of the capacity of attention

@@ -18,8 +18,6 @@ from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.predict import Prediction, predict
 from onehead.validation import checked, number, numbers, optional
 
-__all__ = ["Curve", "Failure", "curve"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Failure(FailedPoint):

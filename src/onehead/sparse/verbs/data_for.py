@@ -13,8 +13,6 @@ from onehead.sparse.verbs.predict import Prediction, predict, predict_to_error
 from onehead.sparse.verbs.tune import BORDERS, LINEAR_RIDGES
 from onehead.validation import checked, instance, integer, number, optional
 
-__all__ = ["DataNeeded", "data_for"]
-
 MAX_ALPHA = 1e4  # largest sample ratio of the search
 FIRST_ALPHA = 0.02  # smallest one
 STEP = 2.0  # factor between two sample ratios of the search for a bracket
@@ -173,6 +171,8 @@ def _data_needed(task: Task, protocol: Protocol, error: float, model: str, dim: 
         alpha = exp(search.root(error, log(min(max(possible, FIRST_ALPHA), MAX_ALPHA))))
         ridge = exp(search.best(log(alpha))[0])
         point = predict(task, protocol.with_alpha(alpha).changed(ridge=ridge), model=model)
+    if possible == inf:
+        status += "; no learner reaches it"
     own = None if point is None else predict(task, protocol.with_alpha(alpha), model=model).test_error
     base = Certificate(status=status, kind="claim") if point is None else point.certificate
     return DataNeeded(

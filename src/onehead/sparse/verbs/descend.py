@@ -20,8 +20,6 @@ from onehead.sparse.solve.descent import (
 from onehead.sparse.task import PROBLEM, Answer, Batch, Protocol, Task
 from onehead.validation import checked, integer, number, one_of, optional
 
-__all__ = ["BATCHES", "MAX_STEPS", "Descent", "DescentStep", "check_plan", "descend", "progress_steps"]
-
 BATCHES: tuple[Batch, ...] = ("same", "fresh", "one-pass")
 FRESH_ONLY = "left out unless batch is fresh: other batches are a share of the given samples"
 MAX_STEPS = 200  # the time of a solve grows with the cube of the steps
@@ -234,7 +232,7 @@ def check_plan(protocol: Protocol, plan: Plan) -> Plan:
     if table.ndim != 2 or table.shape[1] != 3 or not np.isfinite(table).all() or table[:, 1:].min() < 0.0:
         raise InvalidArgument("schedule", plan.schedule, allowed)
     if plan.batch == "one-pass":
-        raise InvalidArgument("schedule", plan.schedule, "None for one-pass SGD, whose rates are constant")
+        raise InvalidArgument("schedule", plan.schedule, "left out for one-pass SGD, whose rates are constant")
     return plan._replace(schedule=[(q, w, b) for q, w, b in table.tolist()])
 
 

@@ -28,8 +28,6 @@ from onehead.sparse.theory.joint.joint_minimum import JointMinimum
 from onehead.sparse.theory.joint.same_data import DescentState
 from onehead.validation import checked, integer
 
-__all__ = ["JointTraining", "OtherMinimum", "joint"]
-
 Found = TypeVar("Found")
 
 REPLICATES = 4  # independent point sets, each with a solution of its own

@@ -24,8 +24,6 @@ from onehead.sparse.verbs.bayes import bayes as best_of
 from onehead.sparse.verbs.predict import Prediction, predict, predict_to_error
 from onehead.validation import checked, number, optional
 
-__all__ = ["SparseMap", "map"]
-
 CELL_ERROR = 1e-3  # wanted error of the test error of a cell
 ALWAYS_SHOWN = ("length", "signal_tokens", "strength", "positive_rate")  # parameters in every description of a map
 PREDICTED_COLUMNS = tuple(one.name for one in fields(Prediction) if one.type in (float, float | None))

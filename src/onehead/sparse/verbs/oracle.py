@@ -9,7 +9,7 @@ import numpy as np
 from onehead.errors import InvalidArgument
 from onehead.results import Certificate, Result
 from onehead.results.base import Kind
-from onehead.sparse.task import Activation, Task
+from onehead.sparse.task import Task
 from onehead.sparse.theory.bayes_rule import bayes_error
 from onehead.sparse.theory.oracle import (
     ACTIVATIONS,
@@ -23,8 +23,6 @@ from onehead.sparse.theory.oracle import (
     sampled_errors,
 )
 from onehead.validation import Seed, checked, instance, integers, one_of, seed_number, valid_seed
-
-__all__ = ["Activation", "Growth", "Oracle", "grow", "oracle"]
 
 Growth = Literal["fixed", "log", "sqrt"]
 
@@ -123,11 +121,12 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: Seed = 0) -> Oracle
     else:
         elementwise, error = elementwise_error(task, activation)
         errors["elementwise"] = CLOSED_FORM_ERROR + error
-    status, kind = _status(task, errors)
+    hardest = sampled is not None and bool(np.isinf(sampled.sharpness))
+    status, kind = _status(task, errors, hardest)
     return Oracle(
         task=task,
         softmax=None if sampled is None else sampled.softmax,
-        softmax_sharpness=None if sampled is None or np.isinf(sampled.sharpness) else sampled.sharpness,
+        softmax_sharpness=None if sampled is None or hardest else sampled.sharpness,
         hardmax=hardmax_error(task),
         elementwise=elementwise,
         activation=activation,
@@ -139,11 +138,13 @@ def oracle(task: Task, *, activation: str = "sigmoid", seed: Seed = 0) -> Oracle
     )
 
 
-def _status(task: Task, errors: dict[str, float]) -> tuple[str, Kind]:
+def _status(task: Task, errors: dict[str, float], hardest: bool) -> tuple[str, Kind]:
     """Return a sentence that names the sampled numbers and their errors, and the kind of truth of the weakest number.
 
-    >>> _status(Task(), {"softmax": 0.002, "elementwise": 0.003, "bayes": 1e-8})[0]
-    'closed forms; sampled: softmax (error 0.002), elementwise (error 0.003)'
+    ``hardest`` says that the best sharpness is infinite.
+
+    >>> _status(Task(), {"softmax": 0.002, "elementwise": 0.003, "bayes": 1e-8}, True)[0]
+    'closed forms; the best sharpness is infinite; sampled: softmax (error 0.002), elementwise (error 0.003)'
     """
     if "softmax" not in errors:
         several = ", nor is Bayes with several signal tokens" if "bayes" not in errors else ""
@@ -154,7 +155,7 @@ def _status(task: Task, errors: dict[str, float]) -> tuple[str, Kind]:
     short, several_tokens = task.length <= MAX_SAMPLED_ELEMENTWISE_LENGTH, 1 < task.signal_tokens < task.length
     names = ["softmax", *(["elementwise"] if short else []), *(["bayes"] if several_tokens else [])]
     listed = ", ".join(f"{name} (error {errors[name]:.1g})" for name in names)
-    return f"closed forms; sampled: {listed}", "measurement"
+    return f"closed forms; {'the best sharpness is infinite; ' if hardest else ''}sampled: {listed}", "measurement"
 
 
 @checked(task=instance(Task, "Task()"), lengths=integers(1), growth=one_of(GROWTHS))

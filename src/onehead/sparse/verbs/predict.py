@@ -26,8 +26,6 @@ from onehead.sparse.theory.features import (
 from onehead.sparse.theory.order_parameters import Solution
 from onehead.validation import checked, integer, number, optional
 
-__all__ = ["Prediction", "predict", "predict_to_error", "ridgeless"]
-
 FIRST_LOG2_POINTS, MAX_LOG2_POINTS = 12, 17  # log2 of the points per class of the first sample and of the last
 LOG2_COARSENING = 2  # reduction of log2 of the points of the first sample if an error of 1e-3, or of 1 %, is sufficient
 RIDGELESS_LOG2_POINTS = 17  # closed forms: many points cost little

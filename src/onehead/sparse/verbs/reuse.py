@@ -15,8 +15,6 @@ from onehead.sparse.theory.joint.attention_forces import check_smooth
 from onehead.sparse.theory.joint.reused_data import ReusedData
 from onehead.sparse.verbs.predict import Prediction
 
-__all__ = ["predict_reused"]
-
 REPLICATES = 8  # independent point sets, each with a solution of its own
 LOG2_POINTS = 9  # log2 of the points per class of each
 MAX_LOG2_POINTS = 13
@@ -92,9 +90,11 @@ def predict_reused(
 def _check(task: Task, protocol: Protocol, model: str) -> None:
     """Refuse what the theory of reused data does not cover."""
     if model != "attention":
-        raise InvalidArgument("reuse", True, f"False for the {model} model, which has a single stage on all samples")
+        raise InvalidArgument("reuse", True, f"left out for the {model} model, which has a single stage on all samples")
     if protocol.cos_query is not None:
-        raise InvalidArgument("cos_query", protocol.cos_query, "None with reuse, where the same samples find the query")
+        raise InvalidArgument(
+            "cos_query", protocol.cos_query, "left out with reuse, where the same samples find the query"
+        )
     if protocol.ridge == 0.0:
         raise InvalidArgument("ridge", protocol.ridge, "a number > 0 with reuse")
     if not 2 <= task.length <= MAX_LENGTH:

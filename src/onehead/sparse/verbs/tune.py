@@ -18,8 +18,6 @@ from onehead.sparse.verbs.bayes import data_for, describe_bayes_gap
 from onehead.sparse.verbs.predict import Prediction, predict, predict_to_error
 from onehead.validation import checked, integer, number, optional
 
-__all__ = ["GRID_POINTS", "MAX_REFINEMENTS", "Tuned", "best_bias_rate", "best_ridge", "tune"]
-
 SPLITS = (0.2, 0.35, 0.5, 0.65, 0.8)
 SHARPNESSES = (0.5, 1.0, 2.0, 4.0, 8.0)
 RIDGES = (1e-4, 1e-2, 1e-1, 1.0)

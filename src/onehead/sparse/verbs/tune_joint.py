@@ -21,8 +21,6 @@ from onehead.sparse.verbs.reuse import predict_reused
 from onehead.sparse.verbs.tune import best_bias_rate
 from onehead.validation import checked, integer, number, one_of, optional
 
-__all__ = ["PROCEDURES", "SEARCH_POINTS", "Procedure", "TunedJoint", "tune_joint"]
-
 Procedure = Literal["reuse", "descend"]
 PROCEDURES: tuple[Procedure, ...] = ("reuse", "descend")
 SEARCH_LOG2_POINTS = 6  # log2 of the points per class of each of 8 sets, in the search over rates

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from onehead.sweep.solve import Outcome
 from onehead.sweep.storage.keys import Point
 
-__all__ = ["PointQueue"]
-
 MAX_CHUNK_SIZE = 500
 # Weight of the old mean when a batch updates it; small, because the first point of a process also loads its kernels.
 OLD_MEAN_WEIGHT = 0.3

@@ -18,8 +18,6 @@ from onehead.sweep.solve import Outcome, solve_chunk
 from onehead.sweep.storage.keys import Point
 from onehead.sweep.storage.version import NUMERICAL
 
-__all__ = ["Dask", "DaskSettings"]
-
 POLL_SECONDS = 1.0  # interval between two checks of the connection and of the number of workers
 CONNECT_SECONDS = 10.0  # time allowed for connecting, and for connecting again
 CHUNKS_PER_THREAD = 2  # chunks that are submitted ahead for each thread of the cluster

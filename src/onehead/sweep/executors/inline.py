@@ -8,8 +8,6 @@ from onehead.sweep.executors.chunking import PointQueue
 from onehead.sweep.registry import call_named
 from onehead.sweep.solve import Outcome, solve_point
 
-__all__ = ["Inline"]
-
 BATCH_SECONDS = 0.2  # longest time that an outcome waits for others before the batch is yielded
 
 

@@ -26,8 +26,6 @@ from onehead.sweep.executors.chunking import PointQueue
 from onehead.sweep.solve import SINGLE_THREAD_ENVIRONMENT, Outcome
 from onehead.sweep.storage.keys import Point
 
-__all__ = ["MAX_DEATHS_ALONE", "Local", "LocalSettings"]
-
 MAX_DEATHS_ALONE = 3  # a point fails after this many workers died of it while nothing else ran
 MAX_FAILED_STARTS = 3  # workers in a row that may die before they report that they are ready
 WATCH_SECONDS = 1.0  # interval at which stopped workers are looked for

@@ -14,8 +14,6 @@ from onehead.sweep.executors.chunking import PointQueue
 from onehead.sweep.executors.dask import Dask
 from onehead.sweep.solve import SINGLE_THREAD_ENVIRONMENT, Outcome
 
-__all__ = ["Slurm", "SlurmSettings"]
-
 
 class SlurmSettings(Problem):
     """Resources asked of SLURM: ``jobs`` jobs of ``cores`` cores each, one worker process per core."""

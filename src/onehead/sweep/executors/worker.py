@@ -8,8 +8,6 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
-__all__ = ["main"]
-
 BATCH_SECONDS = 0.2  # longest time that an outcome waits for others before the batch is sent
 
 

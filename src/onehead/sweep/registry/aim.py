@@ -6,7 +6,7 @@ import numpy as np
 
 from onehead import aim
 from onehead.aim.flat_parameters import PARAMETERS, dimension, parameters_from_problem, problem_from_parameters
-from onehead.aim.task import Learner, Task
+from onehead.aim.task import Learner, Ratio, Task
 from onehead.errors import SolveError
 from onehead.fields import parameters_of
 from onehead.problem import Problem
@@ -20,9 +20,7 @@ from onehead.sweep.registry.base import (
     point_result,
     verb_solver,
 )
-from onehead.sweep.settings import MessagePassing, NoSettings, Ratio, SampleCount, Training
-
-__all__ = ["AIM_CALLS"]
+from onehead.sweep.settings import MessagePassing, NoSettings, SampleCount, Training
 
 
 def _aim_call(

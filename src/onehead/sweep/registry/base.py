@@ -16,8 +16,6 @@ from onehead.problem import Problem
 from onehead.results import Result
 from onehead.sweep.storage.keys import key_of
 
-__all__ = ["Call", "PointResult", "PreparedCall", "Solver", "omitted_from_key", "point_result", "verb_solver"]
-
 NAMES_IN_KEYS = {"averaged_heads": "heads"}  # names of version 2, so that points that it stored are still found
 MAX_LIST_IN_ROW = 32  # a longer list of numbers is kept as an array beside the row
 PROBLEM_FIELDS = (

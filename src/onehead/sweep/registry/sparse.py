@@ -33,8 +33,6 @@ from onehead.sweep.settings import (
     TotalSamples,
 )
 
-__all__ = ["SPARSE_CALLS"]
-
 # a list of position weights cannot be written as a flat parameter
 TASK = {name: declared for name, declared in parameters_of(Task).items() if name != "positions"}
 PROTOCOL = parameters_of(Protocol)

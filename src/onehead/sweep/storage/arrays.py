@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from onehead.atomic_io import write_atomically
 from onehead.sweep.errors import BadStore, StoreFailed
 
-__all__ = ["Arrays"]
-
 
 class Arrays:
     """A folder of ``.npz`` files, or a dict when there is no folder.

@@ -12,16 +12,6 @@ from onehead.sweep.errors import BadStore, StoreFailed, damaged_store, unwritabl
 from onehead.sweep.storage.lock import is_locked
 from onehead.sweep.storage.schema import add_hashes, create_tables, fingerprint, validate_store
 
-__all__ = [
-    "empty_journal",
-    "in_memory",
-    "open_for_reading",
-    "open_for_writing",
-    "reopened",
-    "rescue",
-    "translate_errors",
-]
-
 # raised by SQLite, or by Python on its behalf, for bytes that SQLite would never have written
 DAMAGE_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 READ_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError)

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from onehead.sweep.storage.version import NUMERICAL
 
-__all__ = ["Point", "key_of"]
-
 
 class Point(NamedTuple):
     """One point of a sweep: its key, its parameters, its seed (None if nothing is random) and its repeat."""

@@ -17,8 +17,6 @@ from pathlib import Path
 from onehead.atomic_io import is_reserved
 from onehead.sweep.errors import BadStore, StoreFailed, unwritable_store
 
-__all__ = ["is_in_place", "is_locked", "resolve_store", "store_files", "write_lock"]
-
 LOCK_OFFSET = 2**62  # byte of the store file that is locked, far beyond those that SQLite locks
 
 

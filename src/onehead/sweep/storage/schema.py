@@ -8,8 +8,6 @@ from typing import Any
 
 from onehead.sweep.errors import BadStore, damaged_store
 
-__all__ = ["SET_POINT_HASHES", "SET_SWEEP_HASHES", "add_hashes", "create_tables", "fingerprint", "validate_store"]
-
 SCHEMA_VERSION = 2  # since 2: a hash in every row
 APPLICATION_ID = 0x0EAD5EE9  # SQLite header field that tells a store from another program's database
 

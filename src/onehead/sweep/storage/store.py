@@ -38,8 +38,6 @@ from onehead.sweep.storage.schema import SET_POINT_HASHES, SET_SWEEP_HASHES
 from onehead.sweep.storage.version import NUMERICAL
 from onehead.sweep.table import Table
 
-__all__ = ["Counts", "Store"]
-
 READ_BATCH = 1000  # rows fetched at a time
 MAX_NESTING = 20  # levels of lists and dicts in a row
 

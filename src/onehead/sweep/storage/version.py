@@ -1,7 +1,5 @@
 """Numerical version of the library, which is part of the key of every stored point."""
 
-__all__ = ["NUMERICAL"]
-
 NUMERICAL = "8"
 """Raised by one whenever a published number changes (see "Numerical changes" in the changelog).
 

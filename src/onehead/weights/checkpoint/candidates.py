@@ -6,8 +6,6 @@ from typing import NamedTuple
 from onehead.weights.checkpoint.layers import recognised
 from onehead.weights.checkpoint.loading import Source, open_source
 
-__all__ = ["Candidate", "candidates"]
-
 ATTENTION = re.compile(
     r"att|quer|key|[qkvo]_proj|qkv|in_proj|to_[qkv]|(?<![a-z])(?:[qkv]|kv)(?![a-z])|w[qkv]|[qkv]_lin", re.I
 )

@@ -21,8 +21,6 @@ from onehead.atomic_io import checked_size
 from onehead.sanitize import quoted
 from onehead.weights.checkpoint.reader import BadFile, Checkpoint, ReadableTensor, StoredTensor, Tensor, opened
 
-__all__ = ["MAGIC", "GgufFile", "open_gguf"]
-
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 HEADER_LIMIT = 128_000_000  # bytes; a large vocabulary takes a tenth of it

@@ -22,8 +22,6 @@ from onehead.weights.checkpoint.layouts import (
 )
 from onehead.weights.checkpoint.reader import Checkpoint, ReadableTensor, Tensor
 
-__all__ = ["Counts", "Layer", "find_layers", "recognised"]
-
 Array = NDArray[np.float64]
 
 ARGUMENTS = {"heads": "head_count", "kv_heads": "kv_head_count", "head_dim": "head_dim"}  # fields of Counts -> `survey`

@@ -17,8 +17,6 @@ from typing import Literal
 
 from onehead.errors import InvalidArgument
 
-__all__ = ["ALLOWED", "FALCON_MODELS", "LAYOUTS", "Layout", "Order", "pytorch_layout", "spelled_layout"]
-
 Order = Literal["separate", "query-kv", "sections", "interleaved", "latent"]
 
 

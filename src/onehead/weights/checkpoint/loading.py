@@ -29,8 +29,6 @@ from onehead.weights.checkpoint.reader import (
     opened,
 )
 
-__all__ = ["Adapter", "Arrays", "Source", "open_source"]
-
 Source = str | os.PathLike[str] | Mapping[str, Any] | Checkpoint
 
 WRAPPER_PREFIX = re.compile(r"(?:^|(?<=\.))_orig_mod\.|^(?:module\.)+")

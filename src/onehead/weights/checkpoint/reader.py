@@ -24,8 +24,6 @@ from onehead.atomic_io import checked_size, read_file
 from onehead.errors import InvalidArgument
 from onehead.sanitize import quoted
 
-__all__ = ["BadFile", "Checkpoint", "ReadableTensor", "StoredTensor", "Tensor", "open_checkpoint", "opened"]
-
 HEADER_LIMIT = 32_000_000  # bytes of JSON, about 250,000 tensors in one file; the format itself allows 100 MB
 CONFIG_LIMIT = 8_000_000  # bytes of a config.json
 MAX_DIMENSIONS = 16

@@ -21,8 +21,6 @@ from onehead.spectra.law import Law, ScaledLaw
 if TYPE_CHECKING:
     from onehead.aim.theory.input.sampled_map import SampledMap
 
-__all__ = ["InputChannel"]
-
 Array = NDArray[np.float64]
 
 

@@ -19,16 +19,6 @@ from onehead.errors import OutsideDomain
 from onehead.numerics.brent import brent_root
 from onehead.spectra.law import ThresholdIntegrals, replicon_integral, threshold_integrals
 
-__all__ = [
-    "Eigenvalues",
-    "IsotropicLinear",
-    "IsotropicThresholded",
-    "Linear",
-    "OneSectorLinear",
-    "Thresholded",
-    "TiedLinear",
-]
-
 Array = NDArray[np.float64]
 
 # relative distance of edge and threshold below which the map counts as zero: q grows as its 7/2 power, and is below

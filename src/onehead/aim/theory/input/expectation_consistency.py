@@ -19,8 +19,6 @@ from onehead.errors import NotConverged, OutsideDomain, SolveError
 from onehead.numerics.fixed_point import FixedPoint, fixed_point
 from onehead.spectra.law import ThresholdIntegrals
 
-__all__ = ["Consistent", "Groups", "consistent_overlaps"]
-
 Array = NDArray[np.float64]
 
 # residual of the fixed point of expectation consistency, in units of the hats: wanted, and accepted

@@ -19,15 +19,6 @@ from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.order_parameters import Hats, Overlaps, SpectralMap
 from onehead.errors import InvalidArgument
 
-__all__ = [
-    "AUTO",
-    "EQUAL_POWERS",
-    "LeadingDirections",
-    "excess_kurtosis",
-    "leading_count",
-    "leading_directions",
-]
-
 Array = NDArray[np.float64]
 
 AUTO = "auto"

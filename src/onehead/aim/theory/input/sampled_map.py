@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from onehead.aim.theory.order_parameters import Hats
 from onehead.errors import NotConverged
 
-__all__ = ["ZERO", "MapSample", "SampledMap"]
-
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-6  # relative primal and dual residual of ADMM

@@ -6,8 +6,6 @@ from typing import final
 from onehead.aim.theory.input.channel import InputChannel
 from onehead.aim.theory.input.eigenvalues import Eigenvalues, IsotropicThresholded, OneSectorLinear, TiedLinear
 
-__all__ = ["CHANNELS", "SingularValues", "UntiedLinear"]
-
 
 @final
 @dataclass(frozen=True, kw_only=True)

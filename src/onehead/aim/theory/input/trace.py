@@ -19,8 +19,6 @@ from onehead.errors import InvalidArgument
 from onehead.numerics.brent import brent_root
 from onehead.spectra.law import ThresholdIntegrals, threshold_integrals
 
-__all__ = ["ROW_VARIANCE", "TraceDirection", "trace_direction"]
-
 Array = NDArray[np.float64]
 
 ROW_VARIANCE = 3.0  # of the logit difference of a row of two tokens, per unit of variance of the map (1.4)

@@ -22,8 +22,6 @@ from onehead.aim.theory.state_evolution import Units
 from onehead.errors import InvalidArgument
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["UnaskedField", "unasked_field"]
-
 Array = NDArray[np.float64]
 
 ORIGIN_OVERLAP, ORIGIN_SIGMA = 1e-12, 1e-7  # q and Sigma that stand for those of a zero bulk

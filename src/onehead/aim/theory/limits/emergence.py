@@ -5,8 +5,6 @@ import numpy as np
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.numerics.brent import brent_root
 
-__all__ = ["emergence_ratio", "is_zero", "largest_decay", "origin_level"]
-
 
 def origin_level(problem: StateEvolution) -> int:
     """Return the quadrature level on which it is decided whether the map is zero.

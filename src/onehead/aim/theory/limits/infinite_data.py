@@ -9,8 +9,6 @@ from onehead.aim.theory.output.base import OutputChannel
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.numerics.brent import brent_minimum
 
-__all__ = ["Shrunk", "plateau_of"]
-
 
 class Shrunk(NamedTuple):
     """The map c P, P being the best representable map (8.1).

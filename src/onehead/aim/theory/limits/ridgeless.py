@@ -18,8 +18,6 @@ from onehead.spectra.law import Law, ThresholdIntegrals, threshold_integrals
 if TYPE_CHECKING:
     from onehead.aim.theory.input.eigenvalues import Thresholded
 
-__all__ = ["interpolating", "interpolation", "recovery"]
-
 HUGE = 1e11  # variance s, relative to the target's, that stands for infinity
 TINY = 1e-9  # variance s of the smallest noise considered; integrals there are good to 1e-8
 

@@ -18,8 +18,6 @@ from onehead.numerics.brent import brent_minimum
 from onehead.numerics.gaussian import cumulative, density, sobol
 from onehead.numerics.replicate_error import error_from_replicates
 
-__all__ = ["KNOWN", "separability"]
-
 Array = NDArray[np.float64]
 
 POINTS = 14  # log2 of the points of a row of more than two columns, before mirroring

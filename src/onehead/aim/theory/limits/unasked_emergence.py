@@ -17,8 +17,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.numerics.gaussian import sobol
 from onehead.numerics.replicate_error import error_from_replicates
 
-__all__ = ["LONGEST", "unasked_emergence"]
-
 Array = NDArray[np.float64]
 
 ORIGIN_LEVEL = 2  # quadrature level of the gradient of single rows at S = 0

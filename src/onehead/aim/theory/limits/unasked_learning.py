@@ -29,8 +29,6 @@ from onehead.numerics.fixed_point import fixed_point
 from onehead.numerics.gaussian import sobol
 from onehead.numerics.replicate_error import error_from_replicates
 
-__all__ = ["MAX_TOKENS", "Learned", "UnaskedRegression"]
-
 Array = NDArray[np.float64]
 
 MAX_TOKENS = 8  # the points have T (T + 2) coordinates

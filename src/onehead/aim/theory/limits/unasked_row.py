@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from onehead.numerics.brent import brent_root
 from onehead.spectra.law import Law
 
-__all__ = ["UnaskedRow", "unasked_row"]
-
 Array = NDArray[np.float64]
 
 

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.kernels.arguments import Slices
+from onehead.aim.losses import Loss
 from onehead.numerics.parallel import thread_map, threads
 from onehead.numerics.replicate_error import error_from_replicates
-
-__all__ = ["Averages", "ProxAverages", "ProxCache", "parts_error", "sum_in_slices"]
 
 Array = NDArray[np.float64]
 
@@ -122,3 +121,22 @@ class ProxCache:
     state: tuple[float, ...] | None = None
     reuse_points: bool = False
     starts_at_zero: bool = False
+
+
+class Request(NamedTuple):
+    """What averages over the proximal operator are asked for; see `OutputChannel.averages`."""
+
+    level: int
+    check_rule: bool = False
+    detail: int = 0
+    search: bool = False
+    cache: ProxCache | None = None
+
+
+class FreshSamples(NamedTuple):
+    """What average over fresh samples is asked for; see `OutputChannel.fresh_loss`."""
+
+    measure: Loss
+    power: float | None
+    coarse: bool = False
+    check_rule: bool = False

@@ -27,13 +27,11 @@ from onehead.aim.kernels.two_tokens_simd import two_token_squared_sums
 from onehead.aim.logits.blocks import Block
 from onehead.aim.logits.geometry import Geometry
 from onehead.aim.logits.quadrature import LogitRule
-from onehead.aim.losses import Loss
+from onehead.aim.losses import LOSSES, Loss
 from onehead.aim.theory.directions import NO_DIRECTIONS, Directions
 from onehead.aim.theory.order_parameters import Hats
-from onehead.aim.theory.output.averages import ProxAverages, ProxCache, sum_in_slices
+from onehead.aim.theory.output.averages import FreshSamples, ProxAverages, ProxCache, Request, sum_in_slices
 from onehead.errors import NotConverged
-
-__all__ = ["NEARLY_ALIGNED", "OutputChannel"]
 
 Array = NDArray[np.float64]
 
@@ -95,7 +93,6 @@ class OutputChannel(ABC):
     def label_values(self) -> tuple[float, ...]:
         """Return the values of a map whose logits equal the noisy labels."""
 
-    @abstractmethod
     def averages(
         self,
         *state: float,
@@ -123,6 +120,11 @@ class OutputChannel(ABC):
             Where proximal points are kept; every point starts at its label, or at the cached point if minima are
             tracked.
         """
+        return self._average(state, Request(level, check_rule, detail, search, cache))
+
+    @abstractmethod
+    def _average(self, state: tuple[float, ...], asked: Request) -> ProxAverages:
+        """Return the averages that `averages` describes."""
 
     @abstractmethod
     def parts(self, *state: float, level: int, cache: ProxCache | None = None) -> Sequence[ProxAverages]:
@@ -155,7 +157,6 @@ class OutputChannel(ABC):
     def from_half_length(self) -> "OutputChannel":
         """Return the channel that extrapolates long rows from rows of half the sampled length (L6)."""
 
-    @abstractmethod
     def fresh_loss(
         self,
         *values: float,
@@ -179,10 +180,23 @@ class OutputChannel(ABC):
         loss : str, optional
             Name of the loss; the training loss if not given.
         """
+        return self._fresh_loss(values, FreshSamples(self._measure(loss), power, coarse, check_rule))
 
-    @abstractmethod
     def fresh_loss_error(self, *values: float, power: float | None = None, loss: str | None = None) -> float:
         """Quadrature error of `fresh_loss`."""
+        return self._fresh_loss_error(values, FreshSamples(self._measure(loss), power))
+
+    def _measure(self, loss: str | None) -> Loss:
+        """Return the loss of this name; the training loss if there is none."""
+        return self.loss if loss is None else LOSSES[loss]
+
+    @abstractmethod
+    def _fresh_loss(self, values: tuple[float, ...], asked: FreshSamples) -> float:
+        """Return the average that `fresh_loss` describes."""
+
+    @abstractmethod
+    def _fresh_loss_error(self, values: tuple[float, ...], asked: FreshSamples) -> float:
+        """Return the quadrature error of `fresh_loss`."""
 
     @abstractmethod
     def zero_one(self, *values: float) -> float:
@@ -203,11 +217,11 @@ class OutputChannel(ABC):
     def at_origin_error(self, level: int) -> tuple[float, float]:
         """Quadrature errors of the means of qhat and mhat at S = 0."""
 
-    def hats(self, *state: float, level: int, check_rule: bool = False, cache: ProxCache | None = None) -> Hats:
+    def hats(self, *state: float, level: int, cache: ProxCache | None = None) -> Hats:
         """Return the hats per unit of α at a state (2.2), in the more accurate of the two forms."""
         sigmas = self.geometry.sectors
         derivative = self.use_derivatives(*state[:-sigmas])
-        averages = self.averages(*state, level=level, check_rule=check_rule, detail=int(derivative), cache=cache)
+        averages = self.averages(*state, level=level, detail=int(derivative), cache=cache)
         return self.hats_of(averages, *state, derivative=derivative)
 
     def use_derivatives(self, *values: float) -> bool:

@@ -14,8 +14,6 @@ from onehead.aim.theory.output.averages import Averages
 from onehead.aim.theory.output.base import NEARLY_ALIGNED, OutputChannel
 from onehead.errors import OutsideDomain
 
-__all__ = ["DirectionAverages", "ExplicitDirectionsOutput"]
-
 Array = NDArray[np.float64]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onehead.aim.theory.order_parameters import Hats
-from onehead.aim.theory.output.averages import Averages, ProxCache
+from onehead.aim.theory.output.averages import Averages, FreshSamples, ProxCache, Request
 from onehead.aim.theory.output.base import OutputChannel
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 
@@ -149,16 +149,9 @@ class FluctuatingOutput(OutputChannel):
         asked = self.label_power - self.directions.separate_power
         return asked, asked, *self.directions.target_eigenvalues
 
-    def averages(
-        self,
-        *state: float,
-        level: int,
-        check_rule: bool = False,
-        detail: int = 0,
-        search: bool = False,
-        cache: ProxCache | None = None,
-    ) -> FluctuatingAverages:
-        """Average over the proximal operator, for each size; see `OutputChannel.averages`."""
+    def _average(self, state: tuple[float, ...], asked: Request) -> FluctuatingAverages:
+        """Average over the proximal operator, for each size."""
+        cache = asked.cache
         count, found, caches = len(self.geometry.blocks), [], []
         for k, (channel, at) in enumerate(self._each(state)):
             own = None
@@ -167,9 +160,8 @@ class FluctuatingOutput(OutputChannel):
                 own = ProxCache(track_minimum=cache.track_minimum, points=points)
                 caches.append(own)
             # large fields make learner and label nearly equal, where only derivatives keep their digits
-            own_detail = max(detail, int(channel.nearly_aligned(*at[:-1])))
-            options = {"check_rule": check_rule, "search": search, "cache": own}
-            found.append(channel.averages(*at, level=level, detail=own_detail, **options))  # type: ignore[arg-type]
+            own_detail = max(asked.detail, int(channel.nearly_aligned(*at[:-1])))
+            found.append(channel._average(at, asked._replace(detail=own_detail, cache=own)))
         averages = FluctuatingAverages(tuple(found), self._sizes[1])
         if cache is not None:
             cache.points = tuple(points for own in caches for points in own.points or ())
@@ -226,27 +218,20 @@ class FluctuatingOutput(OutputChannel):
         """Return the channel that extrapolates long rows from rows of half the sampled length (L6)."""
         return replace(self, geometry=self.geometry.from_half_length)
 
-    def fresh_loss(
-        self,
-        *values: float,
-        coarse: bool = False,
-        check_rule: bool = False,
-        power: float | None = None,
-        loss: str | None = None,
-    ) -> float:
+    def _fresh_loss(self, values: tuple[float, ...], asked: FreshSamples) -> float:
         """Average a loss over fresh samples (2.4)."""
         return self._mean(
             [
-                channel.fresh_loss(*at, coarse=coarse, check_rule=check_rule, power=self._power(power, size), loss=loss)
+                channel._fresh_loss(at, asked._replace(power=self._power(asked.power, size)))
                 for (channel, at), size in zip(self._each(values), self._sizes[0].tolist(), strict=True)
             ]
         )
 
-    def fresh_loss_error(self, *values: float, power: float | None = None, loss: str | None = None) -> float:
+    def _fresh_loss_error(self, values: tuple[float, ...], asked: FreshSamples) -> float:
         """Quadrature error of `fresh_loss`."""
         return self._mean(
             [
-                channel.fresh_loss_error(*at, power=self._power(power, size), loss=loss)
+                channel._fresh_loss_error(at, asked._replace(power=self._power(asked.power, size)))
                 for (channel, at), size in zip(self._each(values), self._sizes[0].tolist(), strict=True)
             ]
         )

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from onehead.aim.kernels.arguments import Scaling
 from onehead.aim.kernels.dense import loss_sums
-from onehead.aim.logits.blocks import PARTS, Block, Row
+from onehead.aim.logits.blocks import PARTS, Block
 from onehead.aim.logits.quadrature import FINEST_LATTICE, LogitRule, line_parts, row_rule, wide_row_rule
+from onehead.aim.logits.row import Row
 from onehead.aim.logits.softmax_row import SoftmaxRow
-from onehead.aim.losses import LOSSES, Loss
-from onehead.aim.theory.output.averages import ProxCache, parts_error, sum_in_slices
+from onehead.aim.losses import Loss
+from onehead.aim.theory.output.averages import FreshSamples, ProxCache, Request, parts_error, sum_in_slices
 from onehead.aim.theory.output.base import OutputChannel
-
-__all__ = ["GaussianOutput"]
 
 Array = NDArray[np.float64]
 
@@ -53,9 +52,7 @@ class GaussianOutput(OutputChannel):
         """Return the logits of the learner on a fresh sample at the nodes of a block."""
 
     @abstractmethod
-    def _sums(
-        self, state: tuple[float, ...], level: int, check_rule: bool, detail: int, search: bool, cache: ProxCache | None
-    ) -> list[Array]:
+    def _sums(self, state: tuple[float, ...], asked: Request) -> list[Array]:
         """Return for every block the averages in pieces, one row per slice of the nodes."""
 
     @abstractmethod
@@ -142,14 +139,14 @@ class GaussianOutput(OutputChannel):
         """Whether every prox that starts at the learner's logits ends where it does from the label (2.7)."""
         if points is None:
             from_label = ProxCache(track_minimum=False)
-            self._sums(state, level, False, 0, False, from_label)
+            self._sums(state, Request(level, cache=from_label))
             points = from_label.points
         assert points is not None
         from_learner = ProxCache(
             track_minimum=True,
             points=tuple(self._learner_logits(block, state, level) for block in self.geometry.blocks),
         )
-        self._sums(state, level, False, 0, False, from_learner)
+        self._sums(state, Request(level, cache=from_learner))
         assert from_learner.points is not None
         return all(
             float(self._rule(block, level, False).weights @ (np.max(np.abs(a - b), axis=1) > MINIMUM_SEPARATION))
@@ -161,29 +158,22 @@ class GaussianOutput(OutputChannel):
         """Return the channel that extrapolates long rows from rows of half the sampled length (L6)."""
         return replace(self, geometry=self.geometry.from_half_length)
 
-    def fresh_loss(
-        self,
-        *values: float,
-        coarse: bool = False,
-        check_rule: bool = False,
-        power: float | None = None,
-        loss: str | None = None,
-    ) -> float:
+    def _fresh_loss(self, values: tuple[float, ...], asked: FreshSamples) -> float:
         """Average a loss over fresh samples (2.4).
 
         Rows of two columns have a lattice, longer ones a formula (2.9) where the loss has one, else sampled points.
         """
-        Q, measure = self._measure(power, loss)
+        Q, measure = self._label_power(asked), asked.measure
         return sum(
-            float(self._loss_sums(row, measure, Q, values, coarse, check_rule).sum())
+            float(self._loss_sums(row, measure, Q, values, asked.coarse, asked.check_rule).sum())
             if (formula := self._formula(row, measure)) is None
             else row.multiplicity * formula(self._fresh_row(row, *values, power=Q))
             for row in self.geometry.rows
         )
 
-    def fresh_loss_error(self, *values: float, power: float | None = None, loss: str | None = None) -> float:
+    def _fresh_loss_error(self, values: tuple[float, ...], asked: FreshSamples) -> float:
         """Quadrature error of `fresh_loss`: the formula has a negligible one."""
-        Q, measure = self._measure(power, loss)
+        Q, measure = self._label_power(asked), asked.measure
         gap, found = 0.0, np.zeros(PARTS)
         for row in self.geometry.rows:
             if self._formula(row, measure) is not None:
@@ -195,9 +185,9 @@ class GaussianOutput(OutputChannel):
                 found += self._loss_sums(row, measure, Q, values, False, False).reshape(PARTS, -1).sum(axis=1)
         return abs(gap) + parts_error(PARTS * found)
 
-    def _measure(self, power: float | None, loss: str | None) -> tuple[float, Loss]:
-        """Return the variance of the label coordinates and the loss that an average over fresh samples asks for."""
-        return self.label_power if power is None else power, self.loss if loss is None else LOSSES[loss]
+    def _label_power(self, asked: FreshSamples) -> float:
+        """Return the variance of the label coordinates of fresh samples."""
+        return self.label_power if asked.power is None else asked.power
 
     @staticmethod
     def _formula(row: Row, measure: Loss) -> Callable[[SoftmaxRow], float] | None:

@@ -22,12 +22,10 @@ from onehead.aim.kernels.two_tokens import label_response, sigmoid
 from onehead.aim.logits.quadrature import LogitRule, normal_rule
 from onehead.aim.theory.input.trace import ROW_VARIANCE
 from onehead.aim.theory.order_parameters import Hats
-from onehead.aim.theory.output.averages import Averages, ProxCache, sum_in_slices
+from onehead.aim.theory.output.averages import Averages, FreshSamples, ProxCache, Request, sum_in_slices
 from onehead.aim.theory.output.explicit_directions import DirectionAverages, ExplicitDirectionsOutput
 from onehead.aim.theory.output.one_sector import OneSectorOutput, scalar_hats
 from onehead.numerics.jit import njit
-
-__all__ = ["KurtosisOutput"]
 
 Array = NDArray[np.float64]
 
@@ -83,19 +81,11 @@ class KurtosisOutput(ExplicitDirectionsOutput):
         u, v = (np.ascontiguousarray(part @ axes.T) for part in (label, slope * label + free))
         return LogitRule(u, v, rule.weights)
 
-    def averages(
-        self,
-        *state: float,
-        level: int,
-        check_rule: bool = False,
-        detail: int = 0,
-        search: bool = False,
-        cache: ProxCache | None = None,
-    ) -> DirectionAverages:
+    def _average(self, state: tuple[float, ...], asked: Request) -> DirectionAverages:
         """Average over the proximal operator (P11.1); along the trace in the Stein and, with ``detail``, in the
         derivative form.
         """
-        *values, sigma = state
+        (*values, sigma), (level, check_rule, detail, search, cache) = state, asked
         (block,), rule = self.geometry.blocks, self._rule(tuple(values), level, check_rule)
         convex, cache = self.convex_at(sigma), cache or ProxCache(track_minimum=False)
         warm, (points,) = self._warm_start(cache, (rule.label,), (1,), convex=convex)
@@ -169,22 +159,15 @@ class KurtosisOutput(ExplicitDirectionsOutput):
         Q = self.label_power if power is None else power
         return q + (1.0 + share) * tau**2, m + (1.0 + share) * tau * target, Q + share * target**2
 
-    def fresh_loss(
-        self,
-        *values: float,
-        coarse: bool = False,
-        check_rule: bool = False,
-        power: float | None = None,
-        loss: str | None = None,
-    ) -> float:
+    def _fresh_loss(self, values: tuple[float, ...], asked: FreshSamples) -> float:
         """Average a loss over fresh samples (P11.4)."""
-        q, m, Q = self._gaussian_row(values, power)
-        return self._gaussian(Q).fresh_loss(q, m, coarse=coarse, check_rule=check_rule, loss=loss)
+        q, m, Q = self._gaussian_row(values, asked.power)
+        return self._gaussian(Q)._fresh_loss((q, m), asked._replace(power=None))
 
-    def fresh_loss_error(self, *values: float, power: float | None = None, loss: str | None = None) -> float:
+    def _fresh_loss_error(self, values: tuple[float, ...], asked: FreshSamples) -> float:
         """Quadrature error of `fresh_loss`."""
-        q, m, Q = self._gaussian_row(values, power)
-        return self._gaussian(Q).fresh_loss_error(q, m, loss=loss)
+        q, m, Q = self._gaussian_row(values, asked.power)
+        return self._gaussian(Q)._fresh_loss_error((q, m), asked._replace(power=None))
 
     @property
     def noise_error(self) -> float:
@@ -217,7 +200,7 @@ class KurtosisOutput(ExplicitDirectionsOutput):
         return np.asarray(self.geometry.unit * sums.sum(axis=0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def response_sums(pair, metric, label, points, weights, step, slices, out):  # type: ignore[no-untyped-def]
     """Sum E tr of the response of the pull to the label, C^-1 dprox/du*, and to the learner, C^-1 (1 - dprox/dv), over
     slices of nodes.

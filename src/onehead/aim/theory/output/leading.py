@@ -25,9 +25,9 @@ from onehead.aim.kernels.dense import loss_sums
 from onehead.aim.logits.blocks import PARTS
 from onehead.aim.logits.geometry import Geometry
 from onehead.aim.logits.quadrature import LogitRule
-from onehead.aim.losses import LOSSES, CrossEntropy, Loss, Squared
+from onehead.aim.losses import CrossEntropy, Loss, Squared
 from onehead.aim.theory.order_parameters import Hats
-from onehead.aim.theory.output.averages import Averages, ProxCache, parts_error, sum_in_slices
+from onehead.aim.theory.output.averages import Averages, FreshSamples, ProxCache, Request, parts_error, sum_in_slices
 from onehead.aim.theory.output.explicit_directions import DirectionAverages, ExplicitDirectionsOutput
 from onehead.aim.theory.output.leading_fresh_tied import (
     COARSE_FREQUENCY,
@@ -42,17 +42,6 @@ from onehead.aim.theory.output.leading_fresh_tied import (
 from onehead.aim.theory.output.one_sector import scalar_hats
 from onehead.numerics.gaussian import sobol
 from onehead.numerics.jit import njit
-
-__all__ = [
-    "LeadingOutput",
-    "NodeTable",
-    "Nodes",
-    "TiedLeadingOutput",
-    "by_parts",
-    "corrected_sums",
-    "tabulate",
-    "tied_nodes",
-]
 
 Array = NDArray[np.float64]
 
@@ -153,17 +142,9 @@ class LeadingOutput(ExplicitDirectionsOutput):
         room = LOG2_FRESH_NUMBERS - 1 - int(np.ceil(np.log2(self.directions.count * self.geometry.blocks[0].dim)))
         return max(self._size(3), min(LOG2_FRESH_POINTS, room))
 
-    def averages(
-        self,
-        *state: float,
-        level: int,
-        check_rule: bool = False,
-        detail: int = 0,
-        search: bool = False,
-        cache: ProxCache | None = None,
-    ) -> DirectionAverages:
-        """Average over the proximal operator (P2); see `OutputChannel.averages`."""
-        pieces = self._pieces(state, level, check_rule, detail, search, cache)
+    def _average(self, state: tuple[float, ...], asked: Request) -> DirectionAverages:
+        """Average over the proximal operator (P2)."""
+        pieces, cache, detail = self._pieces(state, asked), asked.cache, asked.detail
         found = self._averages(pieces.sum(axis=0))
         if cache is not None:
             cache.averages, cache.parts = found, self._by_part(pieces) if detail else None
@@ -172,7 +153,7 @@ class LeadingOutput(ExplicitDirectionsOutput):
 
     def parts(self, *state: float, level: int, cache: ProxCache | None = None) -> Sequence[DirectionAverages]:
         """Return the averages, with their derivative forms, by each independent part of the points."""
-        return self._by_part(self._pieces(state, level, False, 1, False, cache))
+        return self._by_part(self._pieces(state, Request(level, detail=1, cache=cache)))
 
     def _by_part(self, pieces: Array) -> list[DirectionAverages]:
         return [self._averages(PARTS * row) for row in pieces]
@@ -181,19 +162,11 @@ class LeadingOutput(ExplicitDirectionsOutput):
     def _averages(row: Array) -> DirectionAverages:
         return DirectionAverages(Averages(*row[:8].tolist()), tuple(row[8:].tolist()))
 
-    def _pieces(
-        self,
-        state: tuple[float, ...],
-        level: int,
-        check_rule: bool,
-        detail: int,
-        search: bool,
-        cache: ProxCache | None,
-    ) -> Array:
+    def _pieces(self, state: tuple[float, ...], asked: Request) -> Array:
         """Return the averages by independent parts, one row each: eight of the kernels, then those along the
         directions.
         """
-        *values, sigma = state
+        (*values, sigma), (level, check_rule, detail, search, cache) = state, asked
         (block,), nodes = self.geometry.blocks, self._nodes(self._size(level), check_rule)
         u, v, *others = self.logits(nodes, tuple(values))
         convex, cache = self.convex_at(sigma), cache or ProxCache(track_minimum=False)
@@ -228,22 +201,15 @@ class LeadingOutput(ExplicitDirectionsOutput):
         same = np.equal.outer(self.directions.target_eigenvalues, self.directions.target_eigenvalues).astype(float)
         return np.asarray(same / same.sum(axis=1))
 
-    def fresh_loss(
-        self,
-        *values: float,
-        coarse: bool = False,
-        check_rule: bool = False,
-        power: float | None = None,
-        loss: str | None = None,
-    ) -> float:
+    def _fresh_loss(self, values: tuple[float, ...], asked: FreshSamples) -> float:
         """Average a loss over fresh samples (P5); two tokens have formulas."""
-        measure = self.loss if loss is None else LOSSES[loss]
+        measure, power, coarse, check_rule = asked
         known = self._formula_at(measure, values, power, COARSE_FREQUENCY if coarse else HIGHEST_FREQUENCY)
         return float(self._fresh(measure, values, power, coarse, check_rule).sum()) if known is None else known
 
-    def fresh_loss_error(self, *values: float, power: float | None = None, loss: str | None = None) -> float:
+    def _fresh_loss_error(self, values: tuple[float, ...], asked: FreshSamples) -> float:
         """Quadrature error of `fresh_loss`, from the spread of independent parts; the formula has a negligible one."""
-        measure = self.loss if loss is None else LOSSES[loss]
+        measure, power, *_ = asked
         if self._formula_at(measure, values, power, HIGHEST_FREQUENCY) is not None:
             return 0.0
         sums = self._fresh(measure, values, power, False, False)
@@ -281,7 +247,7 @@ class LeadingOutput(ExplicitDirectionsOutput):
     @lru_cache(maxsize=64)  # noqa: B019  (channels are frozen and small, and few at a time)
     def at_origin(self, level: int) -> Hats:
         """Return the hats per unit of α at S = 0, with the Sigmahat of a loss without curvature (P6)."""
-        found = self.hats_of(self.averages(*self._origin, level=level, detail=1), *self._origin, derivative=True)
+        found = self.hats_of(self._average(self._origin, Request(level, detail=1)), *self._origin, derivative=True)
         return replace(found, sigma_sectors=found.m)
 
     def at_origin_error(self, level: int) -> tuple[float, float]:
@@ -362,7 +328,7 @@ class TiedLeadingOutput(LeadingOutput):
         table[:, -2], table[:, -1] = by_own + q * trace - m * cross, by_label + m * trace - Q * cross
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def tabulate(pull, label, own, upsilon, per_node, table):  # type: ignore[no-untyped-def]
     """Fill the integrands of every node: eight of the kernels, with those along label and learner in the bulk alone,
     then along directions.

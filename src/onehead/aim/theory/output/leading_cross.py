@@ -24,8 +24,6 @@ from onehead.aim.theory.output.leading import LeadingOutput, NodeTable, by_parts
 from onehead.aim.theory.output.leading_fresh_cross import CrossRowLaw, cross_control_means, cross_controls
 from onehead.numerics.gaussian import sobol
 
-__all__ = ["CrossLeadingOutput", "cross_nodes"]
-
 Array = NDArray[np.float64]
 
 MINIMUM_AREA = 1e-14  # of Q q - m² at a node, relative to Q q

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from onehead.aim.theory.output.leading_fresh_tied import COARSE_FREQUENCY, FREQUENCY_MARGIN, RowLaw, Sines, sines_of
 from onehead.numerics.jit import njit
 
-__all__ = ["CrossRowLaw", "cross_control_means", "cross_controls"]
-
 Array = NDArray[np.float64]
 
 ROW_VARIANCE = 2.0  # variance of the logit difference of a row, per unit of variance of a logit (U2.1)
@@ -53,7 +51,7 @@ def _characteristic(w: Array, elements: Array, bulk: float) -> Array:
     return np.asarray(np.exp(-0.5 * ROW_VARIANCE * bulk * w**2) / np.prod(np.sqrt(1.0 + ROW_VARIANCE * tau**2), axis=0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _products(w, weight, end, one, other, bulk, same):  # type: ignore[no-untyped-def]
     """E tanh(u/2) tanh(v/2), then the same times x_k² of every direction; ``end`` and ``same`` as for two tied
     tokens.

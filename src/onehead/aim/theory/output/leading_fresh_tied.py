@@ -20,20 +20,6 @@ from numpy.typing import NDArray
 from onehead.numerics.jit import njit
 from onehead.spectra.law import gauss_legendre
 
-__all__ = [
-    "COARSE_FREQUENCY",
-    "FREQUENCY_MARGIN",
-    "HIGHEST_FREQUENCY",
-    "RowLaw",
-    "Sines",
-    "TiedRowLaw",
-    "control_means",
-    "controls",
-    "cross_entropy",
-    "sines_of",
-    "squared_error",
-]
-
 Array = NDArray[np.float64]
 
 ROW_VARIANCE = 3.0  # variance of the logit difference of a row, per unit of variance of a coordinate (1.4)
@@ -188,7 +174,7 @@ def _characteristic(w: Array, elements: Array, bulk: float) -> NDArray[np.comple
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _product(w, weight, end, one, other, bulk, same):  # type: ignore[no-untyped-def]
     """E tanh(u/2) tanh(v/2), over pairs of frequencies whose sum is below ``end``.
 
@@ -226,7 +212,7 @@ def _along(sines: Sines, elements: Array, bulk: float) -> Array:
     return np.asarray(turned.imag @ sines.weight)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def controls(u, v, upsilon, out):  # type: ignore[no-untyped-def]
     """Fill the control variates of two tokens at every node; their means are those of `control_means`."""
     count = upsilon.shape[1]

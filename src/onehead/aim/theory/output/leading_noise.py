@@ -34,8 +34,6 @@ from onehead.numerics.gaussian import sobol
 from onehead.numerics.jit import njit
 from onehead.numerics.prox import PAIR
 
-__all__ = ["DirectionNoiseEvolution", "DirectionNoiseOverlaps", "Eigenvector"]
-
 Array = NDArray[np.float64]
 
 SEED = 2  # of the sampled points, those of `TiedLeadingOutput`, so that differences do not come from the points
@@ -203,12 +201,7 @@ def _noise(nodes: Array, block: Array, free: float, blocks: Array, covariance: A
     return w, np.stack([(normal[0] - across * back) / first, back], axis=-1)
 
 
-@njit(
-    types.void(PAIR, _nodes, _tensor, _matrix, float64, int64, _matrix),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@njit(types.void(PAIR, _nodes, _tensor, _matrix, float64, int64, _matrix))
 def block_values(pair, nodes, block, metric, sigma, first, table):  # type: ignore[no-untyped-def]
     """Fill for every point and direction pull'U pull, tr U C^-1 K, and the Stein form of the latter, - pull'U V^-1 w
     (P10).

@@ -15,7 +15,7 @@ from onehead.aim.kernels.hard_labels import MAX_ENUMERATED_LABELS
 from onehead.aim.kernels.independent_rows import independent_row_sums
 from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.kernels.shared_logits import shared_logit_sums
-from onehead.aim.logits.blocks import Block, Row
+from onehead.aim.logits.blocks import Block
 from onehead.aim.logits.control_variates import (
     apply_controls,
     control_means,
@@ -25,14 +25,13 @@ from onehead.aim.logits.control_variates import (
 )
 from onehead.aim.logits.long_rows import LengthExtrapolation
 from onehead.aim.logits.quadrature import LogitRule, column_rule, logit_rule, tied_rule
+from onehead.aim.logits.row import Row
 from onehead.aim.logits.softmax_row import SoftmaxRow
 from onehead.aim.losses import Loss
 from onehead.aim.theory.order_parameters import Hats
-from onehead.aim.theory.output.averages import Averages, ProxCache, parts_error, sum_in_slices
+from onehead.aim.theory.output.averages import Averages, ProxCache, Request, parts_error, sum_in_slices
 from onehead.aim.theory.output.base import NEARLY_ALIGNED
 from onehead.aim.theory.output.gaussian import GaussianOutput
-
-__all__ = ["OneSectorOutput", "scalar_hats"]
 
 Array = NDArray[np.float64]
 
@@ -69,17 +68,9 @@ class OneSectorOutput(GaussianOutput):
         """Return the values of a map whose logits equal the noisy labels."""
         return self.label_power, self.label_power
 
-    def averages(
-        self,
-        *state: float,
-        level: int,
-        check_rule: bool = False,
-        detail: int = 0,
-        search: bool = False,
-        cache: ProxCache | None = None,
-    ) -> Averages:
-        """Average over the proximal operator (2.2); see `OutputChannel.averages`."""
-        blocks = self._sums(state, level, check_rule, detail, search, cache)
+    def _average(self, state: tuple[float, ...], asked: Request) -> Averages:
+        """Average over the proximal operator (2.2)."""
+        (level, _, detail, _, cache), blocks = asked, self._sums(state, asked)
         found = Averages(*sum((sums.sum(axis=0) for sums in blocks), start=np.zeros(8)).tolist())
         if cache is not None:
             cache.averages = found
@@ -92,16 +83,14 @@ class OneSectorOutput(GaussianOutput):
 
     def parts(self, *state: float, level: int, cache: ProxCache | None = None) -> Sequence[Averages]:
         """Return the averages, with their derivative forms, by each independent part of a rule of sampled points."""
-        return self._part_averages(self._sums(state, level, False, 1, False, cache))
+        return self._part_averages(self._sums(state, Request(level, detail=1, cache=cache)))
 
     def _part_averages(self, blocks: list[Array]) -> list[Averages]:
         return [Averages(*row) for row in self._sum_parts(blocks).tolist()]
 
-    def _sums(
-        self, state: tuple[float, ...], level: int, check_rule: bool, detail: int, search: bool, cache: ProxCache | None
-    ) -> list[Array]:
+    def _sums(self, state: tuple[float, ...], asked: Request) -> list[Array]:
         """Return for every block the averages in pieces, one row per slice of the nodes."""
-        q, m, sigma = state
+        (q, m, sigma), (level, check_rule, detail, search, cache) = state, asked
         blocks, convex = self.geometry.blocks, self.convex_at(sigma)
         rules = [self._rule(block, level, check_rule) for block in blocks]
         labels = tuple(rule.label for rule in rules)

@@ -28,7 +28,7 @@ from onehead.aim.kernels.matrix_sums import matrix_sums, row_matrix_sums, two_to
 from onehead.aim.kernels.two_sector_rows import two_sector_row_sums
 from onehead.aim.kernels.two_sector_shared_logits import two_sector_shared_logit_sums
 from onehead.aim.kernels.two_tokens_simd import two_token_squared_matrix_sums
-from onehead.aim.logits.blocks import PARTS, Block, Row
+from onehead.aim.logits.blocks import PARTS, Block
 from onehead.aim.logits.control_variates import (
     NORMAL_QUARTIC_MEANS,
     apply_controls,
@@ -37,10 +37,11 @@ from onehead.aim.logits.control_variates import (
     has_enough_points,
 )
 from onehead.aim.logits.quadrature import LogitRule, logit_rule, normal_rule, sector_rule
+from onehead.aim.logits.row import Row
 from onehead.aim.logits.softmax_row import Column, SoftmaxRow
 from onehead.aim.losses import Loss
 from onehead.aim.theory.order_parameters import Hats
-from onehead.aim.theory.output.averages import ProxCache, parts_error, sum_in_slices
+from onehead.aim.theory.output.averages import ProxCache, Request, parts_error, sum_in_slices
 from onehead.aim.theory.output.base import NEARLY_ALIGNED
 from onehead.aim.theory.output.gaussian import GaussianOutput
 
@@ -144,17 +145,9 @@ class SectorOutput(GaussianOutput):
         own, shared, label = of_map
         return own, shared, label
 
-    def averages(
-        self,
-        *state: float,
-        level: int,
-        check_rule: bool = False,
-        detail: int = 0,
-        search: bool = False,
-        cache: ProxCache | None = None,
-    ) -> SectorAverages:
-        """Average over the proximal operator (U5.2, D2.2); see `OutputChannel.averages`."""
-        pieces = self._sums(state, level, check_rule, detail, search, cache)
+    def _average(self, state: tuple[float, ...], asked: Request) -> SectorAverages:
+        """Average over the proximal operator (U5.2, D2.2)."""
+        (level, _, detail, _, cache), pieces = asked, self._sums(state, asked)
         found = self._contract(state, [sums.sum(axis=0) for sums in pieces])
         if cache is not None:
             cache.averages, cache.has_second_moments = found, detail > 0  # no other second moment is needed
@@ -163,16 +156,15 @@ class SectorOutput(GaussianOutput):
 
     def parts(self, *state: float, level: int, cache: ProxCache | None = None) -> Sequence[SectorAverages]:
         """Return the averages by each independent part of a rule of sampled points."""
-        return self._part_averages(state, self._sums(state, level, False, 1, False, cache))
+        return self._part_averages(state, self._sums(state, Request(level, detail=1, cache=cache)))
 
     def _part_averages(self, state: tuple[float, ...], pieces: list[Array]) -> list[SectorAverages]:
         blocks = [self._block_parts(block, sums) for block, sums in zip(self.geometry.blocks, pieces, strict=True)]
         return [self._contract(state, [rows[part] for rows in blocks]) for part in range(PARTS)]
 
-    def _sums(
-        self, state: tuple[float, ...], level: int, check_rule: bool, detail: int, search: bool, cache: ProxCache | None
-    ) -> list[Array]:
+    def _sums(self, state: tuple[float, ...], asked: Request) -> list[Array]:
         """Return for every block the averages in pieces, one row per slice of the nodes."""
+        level, check_rule, detail, search, cache = asked
         blocks, sigmas = self.geometry.blocks, state[-self._sectors :]
         convex = self.convex_at(*sigmas)
         nodes = [self._nodes(block, state, level, check_rule) for block in blocks]

@@ -11,8 +11,6 @@ import numpy as np
 from onehead.errors import InvalidArgument
 from onehead.sparse.losses import Array, Hinge, Loss, SquaredHinge
 
-__all__ = ["JointWeights", "Slopes", "block_trace", "check_smooth", "forces", "semidefinite_root", "slopes"]
-
 # Conditional variance, relative to the variance itself, below which a Gaussian counts as determined by the others.
 DETERMINED = 1e-9
 

@@ -10,8 +10,6 @@ from numba import float64, int64, types
 from onehead.numerics.jit import njit
 from onehead.sparse.theory.joint.descent_samples import SampleHistory
 
-__all__ = ["attend", "correlations"]
-
 _vector = types.Array(float64, 1, "C")
 _matrix = types.Array(float64, 2, "C")
 _cube = types.Array(float64, 3, "C")
@@ -19,12 +17,7 @@ _four = types.Array(float64, 4, "C")
 _history = types.NamedTuple((_four, _cube, _cube, _matrix, _matrix), SampleHistory)
 
 
-@njit(
-    _vector(int64, int64, _cube, _matrix, _vector, _four, _history),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@njit(_vector(int64, int64, _cube, _matrix, _vector, _four, _history))
 def attend(time, signal_tokens, normals, root, shift, response, history):  # type: ignore[no-untyped-def]
     """Compute the attention and the deviations G_l - ubar of every sample at ``time``; return ubar (J8).
 
@@ -68,7 +61,7 @@ def attend(time, signal_tokens, normals, root, shift, response, history):  # typ
     return ubar
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _hessian_product(a, d, h, c, vector, out):  # type: ignore[no-untyped-def]
     """Write minus the Hessian of l by the fields of a sample, times a vector (2, L), to ``out`` (J2)."""
     du = 0.0
@@ -82,12 +75,7 @@ def _hessian_product(a, d, h, c, vector, out):  # type: ignore[no-untyped-def]
         out[1, x] = -(c * du * a[x] + h * da)
 
 
-@njit(
-    types.void(int64, int64, _matrix, _four, _history, _matrix, _four, _four),
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@njit(types.void(int64, int64, _matrix, _four, _history, _matrix, _four, _four))
 def correlations(time, first, weight, response, history, probe, gamma, memory):  # type: ignore[no-untyped-def]
     """Write the forces of ``time`` and add up Gamma[time, s] and K[time, s] for first <= s <= time (J9).
 

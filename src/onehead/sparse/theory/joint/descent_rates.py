@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from onehead.sparse.task import Protocol
 
-__all__ = ["Rates", "StepRates", "rates_of"]
-
 
 class StepRates(NamedTuple):
     """Rates and ridges of one step: eta_q beta^2, eta_w, eta_b, lambda_q/beta^2 and lambda_w."""

@@ -8,8 +8,6 @@ import numpy as np
 from onehead.numerics.sobol import BITS, scrambled_net
 from onehead.sparse.losses import Array
 
-__all__ = ["DescentSample", "SampleHistory", "descent_sample", "standard_normals"]
-
 MAX_SOBOL_DIMENSIONS = 20_000  # more coordinates are filled with pseudo-random numbers
 
 

@@ -13,8 +13,6 @@ from onehead.sparse.theory.joint.descent_rates import Rates, StepRates
 from onehead.sparse.theory.joint.descent_samples import DescentSample
 from onehead.sparse.theory.joint.same_data import DescentState
 
-__all__ = ["fresh_batch_states", "one_pass_states"]
-
 ODE_TOLERANCE = 3e-5  # relative and absolute, of the order parameters of one-pass SGD
 
 

@@ -16,8 +16,6 @@ from onehead.sparse.theory.features import softmax
 from onehead.sparse.theory.joint.attention_forces import JointWeights, forces, semidefinite_root, slopes
 from onehead.sparse.theory.joint.descent_samples import standard_normals
 
-__all__ = ["JointMinimum", "JointPoint", "MinimumAverages"]
-
 MAX_INNER_STEPS = 60
 INNER_TOLERANCE = 1e-9  # largest gradient of the inner problem
 FIRST_DAMPING, DAMPING_FACTOR = 0.5, 4.0  # of the Levenberg steps, in units of V^-1

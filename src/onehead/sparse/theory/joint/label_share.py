@@ -9,8 +9,6 @@ from onehead.sparse.losses import Logistic, Square
 from onehead.sparse.task import Protocol, Task
 from onehead.sparse.theory.alignment import two_steps
 
-__all__ = ["AlignmentSpread", "alignment_spread", "balanced_bias_rate", "samples_needed"]
-
 NODES = 41  # of the Gauss-Hermite rule over the share of positives
 EXTREME_SHARE = 1e-6  # smallest share of positives or negatives of a node
 

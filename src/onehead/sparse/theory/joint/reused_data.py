@@ -17,8 +17,6 @@ from onehead.sparse.theory.features import softmax
 from onehead.sparse.theory.joint.attention_forces import JointWeights, semidefinite_root, slopes
 from onehead.sparse.theory.joint.descent_samples import standard_normals
 
-__all__ = ["Residual", "ReusedData", "ReusedReadout"]
-
 
 class ReusedReadout(NamedTuple):
     """Order parameters of the readout: m, covariances with A and B, variance given both, chi, bias, K_A and K_B."""

@@ -11,8 +11,6 @@ from onehead.sparse.theory.joint.attention_forces import JointWeights, semidefin
 from onehead.sparse.theory.joint.descent_rates import Rates
 from onehead.sparse.theory.joint.descent_samples import DescentSample, SampleHistory
 
-__all__ = ["DescentState", "same_data_states"]
-
 INITIAL_WEIGHTS = np.zeros((2, 2))
 
 

@@ -12,8 +12,6 @@ from onehead.aim.theory.several_heads import SeveralHeads
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["HeadsPoint", "solve_on_rule", "solve_round"]
-
 Array = NDArray[np.float64]
 
 TOLERANCE = 1e-6  # residual of the logarithms of the unknowns

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from checks.calibration import TIMES, compared
+from checks.calibration_heads import finer_rules
 
 from onehead.aim import CrossEntropy, Learner, MarchenkoPastur, Squared, Task, predict
 from onehead.aim.logits.blocks import PARTS
@@ -66,3 +68,20 @@ def test_parts_of_a_rule_are_independent_estimates_of_the_same_averages(loss):
     # seen
     assert (np.abs(check_rule - whole)[:4] < 4.0 * 1.5 * error[:4]).all()
     assert (error[:4] < 0.01 * np.abs(whole[:4]) + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("kappa0", "noise", "param", "decay", "alpha"),
+    [
+        (0.74697560968, 0.5, "factorised", 0.0032149412004, 0.23591308253),
+        (0.56559205444, 2.0, "direct", 0.0154470128874, 0.453156410847),
+    ],
+)
+def test_errors_hold_where_two_lattices_err_alike(kappa0, noise, param, decay, alpha):
+    """Proximal points change fast or jump there, and one check rule shared the error of the lattice by chance."""
+    task, learner = Task(target=MarchenkoPastur(kappa0=kappa0), noise=noise), Learner(param=param, weight_decay=decay)
+    said = predict(task, learner, alpha)
+    with finer_rules():
+        true = predict(task, learner, alpha)
+    for stated, off, other in compared(said, true).values():
+        assert off < TIMES * np.hypot(stated, other)

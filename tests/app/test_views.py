@@ -16,7 +16,7 @@ from onehead.app import VIEWS, read_state
 from onehead.app.drafts.curves import draft_curve, draft_decay_curve, draft_plateau, draft_point
 from onehead.app.drafts.derived import draft_decomposition, draft_spectrum
 from onehead.app.drafts.sparse import capacities, errors
-from onehead.app.drawing import THEME_COLOURS, alt_text, format_value
+from onehead.app.drawing import THEME_COLOURS, alt_text, contours, format_value
 from onehead.app.presets import PRESETS
 from onehead.app.views import curve
 from onehead.app.views.base import badge_from
@@ -456,3 +456,20 @@ def test_colours_of_a_phase_diagram_are_interpolated():
     columns, rows = PHASE_GRID
     chart = _phase_figure(state_of(view="scaling"), columns, rows, [[-1.0] * len(columns)] * len(rows))
     assert (chart["data"][0]["type"], chart["data"][0]["contours"]["coloring"]) == ("contour", "heatmap")
+
+
+def _luminance(colour):
+    """Relative luminance of the web content accessibility guidelines."""
+    parts = [int(colour[i : i + 2], 16) / 255.0 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", THEME_COLOURS)
+def test_lines_and_labels_of_a_map_are_legible_on_all_its_colours(theme):
+    drawn = paint(contours([1.0, 2.0], [1.0, 2.0], [[0.1, 0.2], [0.3, 0.4]], "error", ""), theme)
+    ink = _luminance(drawn["line"]["color"])
+    assert drawn["contours"]["labelfont"]["color"] == drawn["line"]["color"]
+    for _, colour in drawn["colorscale"]:
+        low, high = sorted((ink, _luminance(colour)))
+        assert (high + 0.05) / (low + 0.05) >= 4.5  # the guidelines for text

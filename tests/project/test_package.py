@@ -122,7 +122,16 @@ def test_builds_are_reproducible(tmp_path):
 
 @in_the_tree
 def test_the_sdist_contains_what_its_tests_need(sdist):
-    root = ("pyproject.toml", "noxfile.py", "requirements.lock", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md")
+    root = (
+        "pyproject.toml",
+        "noxfile.py",
+        "Makefile",
+        "requirements.lock",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "SECURITY.md",
+    )
     for name in (*root, "src/onehead/py.typed"):
         assert name in sdist, name
     for folder in ("src", "tests", "benchmarks", "checks", "studies", "docs", "examples"):

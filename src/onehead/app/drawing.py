@@ -16,9 +16,11 @@ COLOURS = {
     "@theory": ("#1f4e9c", "#8ab0f5"),
     "@soft": ("rgba(31,78,156,0.12)", "rgba(138,176,245,0.16)"),
     "@pale": ("#eef3fb", "#1d2838"),
+    "@deep": ("#7396d1", "#46659f"),  # the other end of a map: lines and labels in @ink are legible on both
     "@second": ("#2f8080", "#6cc3c0"),
     "@third": ("#8a5a9e", "#c9a0dc"),
     "@training": ("#c85a14", "#f0965a"),
+    "@optimum": ("#a3286f", "#f08cc4"),
     "@target": ("#5c636d", "#a3abb6"),
     "@grey": ("#7a7f87", "#9aa1ab"),
     "@fill": ("rgba(122,127,135,0.22)", "rgba(154,161,171,0.25)"),
@@ -130,7 +132,7 @@ def contours(
     x: Sequence[float], y: Sequence[float], z: Any, name: str, hover: str, levels: Figure | None = None, **more: Any
 ) -> Figure:
     """Return contour lines of a table over interpolated colours; without ``levels`` there are about twelve."""
-    scale = [[0.0, "@theory"], [1.0, "@pale"]]
+    scale = [[0.0, "@deep"], [1.0, "@pale"]]
     lines = {"showlabels": True, "coloring": "heatmap", "labelfont": {"size": 10, "color": "@ink"}, **(levels or {})}
     bar = {"title": {"text": name, "side": "right"}, "thickness": 12}
     found = {

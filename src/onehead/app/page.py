@@ -28,10 +28,7 @@ FIRST_KNOBS = ("alpha", "noise", "weight_decay")
 PANEL_KNOBS = {"descent_step": ("descent",), "ridge_query": ("descent", "protocols")}
 # knobs whose symbol has the colour of what they set: the target, the noise of the labels, the threshold of weight decay
 SYMBOL_ROLES = {"kappa0": "target", "beta0": "target", "noise": "third", "weight_decay": "second"}
-PURPOSE = (
-    "One attention head, solved exactly: move a knob and see what a head trained on that much data would do, "
-    "without training it."
-)
+PURPOSE = "One attention head, solved exactly: move a knob and see what it learns."
 
 
 def _knob(knob: Knob) -> str:

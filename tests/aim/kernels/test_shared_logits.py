@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, predict, train
-from onehead.aim.kernels import shared_logits as shared
 from onehead.aim.kernels import shared_logits_simd as simd
+from onehead.aim.kernels import shared_logits_traces as traces
 from onehead.aim.kernels.arguments import Branch, LogitState, Modes, Nodes
 from onehead.aim.kernels.control_variates import (
     AVERAGE_COUNT,
@@ -154,7 +154,7 @@ def test_the_field_answers_to_the_label_as_dense_matrices_do():
     M, found = np.zeros((4 * tokens * tokens, LANES)), np.zeros(LANES)
     simd.invert(work.R, tokens, True, M)
     x, z, spare = np.zeros((n, LANES)), np.zeros((n, LANES)), np.zeros((5, LANES))
-    shared._add_field_responses(place, work.p, work.w, problem.y, work.inverse, M, x, z, spare, found)
+    traces.add_field_responses(traces.Factored(place, work.p, work.w, work.inverse, M), problem.y, x, z, spare, found)
     J, B, A = np.zeros((n, n)), np.zeros((n, n)), np.diag(1.0 / (sigma * variances))
     for a in range(tokens):
         of, label = (np.diag(x) - np.outer(x, x) for x in (p[a], y[a]))

@@ -21,8 +21,6 @@ from onehead.numerics.cholesky import factorise, invert_factored, saddle_free, s
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import is_lower, newton_on_vectors
 
-__all__ = ["FROM_BOTH", "FROM_LABEL", "SUMS", "WARM", "several_heads_sums", "sizes_of"]
-
 # where Newton's method starts: at the label, at the label and at the learner's logits, at the last proximal point
 FROM_LABEL, FROM_BOTH, WARM = 0, 1, 2
 

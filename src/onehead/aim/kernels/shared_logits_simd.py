@@ -15,18 +15,6 @@ from onehead.aim.kernels.simd import LANES, log_normalisations, newton_side_by_s
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import LONGEST
 
-__all__ = [
-    "Problem",
-    "Workspace",
-    "add_directions",
-    "evaluate",
-    "factor_at_minimum",
-    "invert",
-    "minimise",
-    "row_vector",
-    "workspace",
-]
-
 SMALLEST_PIVOT = 1e-13  # below which a pivot is rounding
 
 
@@ -72,7 +60,7 @@ class Workspace(NamedTuple):
     spare: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def workspace(T, size):  # type: ignore[no-untyped-def]
     """Allocate the work space for T tokens and ``size`` directions of the Hessian."""
     pairs = (T * (T + 1) // 2, LANES)
@@ -86,7 +74,7 @@ def workspace(T, size):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def evaluate(problem, h, work):  # type: ignore[no-untyped-def]
     """Fill ``new`` with the objective at ``h``, and the gradient and what the rows have of it."""
     kind, place, held, v, y = problem
@@ -134,7 +122,7 @@ def evaluate(problem, h, work):  # type: ignore[no-untyped-def]
                 gradient[i, k] += 2.0 * p[ab, k] * (p[ab, k] - y[ab, k] - s[row, k])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def add_directions(T, both, place, p, w, by, R):  # type: ignore[no-untyped-def]
     """Fill the lower half of R with U' diag(by) U: p of every row first, then w if there is room for it."""
     size = 2 * T if both else T
@@ -164,7 +152,7 @@ def add_directions(T, both, place, p, w, by, R):  # type: ignore[no-untyped-def]
                     R[at, k] = w[ab, k] * w[ba, k] * by[i, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _factor(problem, work):  # type: ignore[no-untyped-def]
     """Fill 1/D and the factors of K^-1 + U' D^-1 U with every node's ``hold``, and whether the Hessian is positive
     definite.
@@ -212,7 +200,7 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
         definite[k] = definite[k] if negative[0, k] == T else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _eliminate(size, R, definite, spare):  # type: ignore[no-untyped-def]
     """Put L and the reciprocals of the pivots of R = L D L' in its place, and count negative pivots."""
     negative, factor = 0, 1
@@ -236,7 +224,7 @@ def _eliminate(size, R, definite, spare):  # type: ignore[no-untyped-def]
                 R[ij, k] *= R[jj, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _eliminate_pairs(T, R, definite, spare):  # type: ignore[no-untyped-def]
     """`_eliminate` with both directions of a row as one pivot, whose inverse is put in its place.
 
@@ -276,7 +264,7 @@ def _eliminate_pairs(T, R, definite, spare):  # type: ignore[no-untyped-def]
                     R[iw, k] = p * R[la, k] + w * R[ll, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _solve(R, size, x, at, first):  # type: ignore[no-untyped-def]
     """Replace the numbers from ``at`` on by the solution of L D L' y = x; those before number ``first`` are zero."""
     for i in range(first, size):
@@ -297,7 +285,7 @@ def _solve(R, size, x, at, first):  # type: ignore[no-untyped-def]
                 x[xi, k] -= R[ji, k] * x[xj, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _solve_pairs(R, T, x, at, first):  # type: ignore[no-untyped-def]
     """`_solve` for the factors of `_eliminate_pairs`; the numbers of rows before ``first`` are zero."""
     size = 2 * T
@@ -325,7 +313,7 @@ def _solve_pairs(R, T, x, at, first):  # type: ignore[no-untyped-def]
                     x[xw, k] -= R[iw, k] * x[xi, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def invert(R, T, both, M):  # type: ignore[no-untyped-def]
     """M = (L D L')^-1."""
     size = 2 * T if both else T
@@ -340,7 +328,7 @@ def invert(R, T, both, M):  # type: ignore[no-untyped-def]
             _solve(R, size, M, i * size, i)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def row_vector(f, at, row, place, both, p, w, D, c):  # type: ignore[no-untyped-def]
     """c = U' D^-1 f for a vector f over the logits of one row, which begins at ``at``."""
     T = place.shape[0]
@@ -362,7 +350,7 @@ def row_vector(f, at, row, place, both, p, w, D, c):  # type: ignore[no-untyped-
                 c[its, k] += w[br, k] * f[fb, k] * D[i, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _steps(problem, h, work):  # type: ignore[no-untyped-def]
     """Fill the steps of all nodes that do not wait for a shorter one, the slopes along them and their sizes."""
     kind, place, _, _, _ = problem
@@ -429,7 +417,7 @@ def _steps(problem, h, work):  # type: ignore[no-untyped-def]
 minimise = newton_side_by_side(evaluate, _steps)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def factor_at_minimum(problem, work):  # type: ignore[no-untyped-def]
     """Factor the Hessian where it was evaluated; a minimum that is about to vanish is held just enough."""
     hold, definite = work.hold, work.definite

@@ -25,8 +25,6 @@ from onehead.aim.kernels.simd import LANES, log_normalisations, newton_side_by_s
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import LONGEST, is_lower
 
-__all__ = ["two_sector_row_sums"]
-
 
 class _Problem(NamedTuple):
     """Code of the loss, number of the logit of a column, 1/Sigma of every logit, the learner's logits, labels."""
@@ -66,7 +64,7 @@ class _Workspace(NamedTuple):
     worst: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _workspace(n):  # type: ignore[no-untyped-def]
     """Allocate the work space for rows of n columns."""
     p, row = np.zeros((2 * n, LANES)), (n, LANES)
@@ -78,7 +76,7 @@ def _workspace(n):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _evaluate(problem, h, work):  # type: ignore[no-untyped-def]
     """Fill ``new`` with the objective at ``h``, and the gradient, p, w, s and t."""
     kind, place, held, v, y = problem
@@ -116,7 +114,7 @@ def _evaluate(problem, h, work):  # type: ignore[no-untyped-def]
             gradient[i, k] += pull
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _factor(problem, work):  # type: ignore[no-untyped-def]
     """Fill 1/D and the matrix between p and w of the inverse Hessian with every node's ``hold``, and whether the
     Hessian is positive definite, which it may be with one negative entry of D (see `independent_rows`).
@@ -156,7 +154,7 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
         definite[k] = with_none if negative[k] == 0.0 else with_one
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _solve(p, w, D, sums, r, x):  # type: ignore[no-untyped-def]
     """x = Hessian^-1 r."""
     for k in range(LANES):
@@ -174,7 +172,7 @@ def _solve(p, w, D, sums, r, x):  # type: ignore[no-untyped-def]
             x[i, k] -= (p[i, k] * sums[2, k] + w[i, k] * sums[3, k]) * D[i, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _fill_steps(problem, h, work):  # type: ignore[no-untyped-def]
     """Fill the steps of all nodes that do not wait for a shorter one, the slopes along them and their sizes."""
     gradient, move, step, D, p, w, sums, hold, regular, definite, waits, slope, size = (
@@ -217,7 +215,7 @@ def _fill_steps(problem, h, work):  # type: ignore[no-untyped-def]
 _minimise = newton_side_by_side(_evaluate, _fill_steps)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _search(problem, h, branch, work, other, lower):  # type: ignore[no-untyped-def]
     """Fill ``lower`` with one where the minimum reached from the learner's logits is lower than the one at ``h``; if
     ``branch`` is global, move there.

@@ -33,10 +33,8 @@ from onehead.aim.kernels.woodbury import MOST_STARTS, decompose, inverse_of, new
 from onehead.numerics.jit import njit
 from onehead.numerics.newton import largest_entry
 
-__all__ = ["two_sector_shared_logit_sums"]
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _factor(problem, more, work):  # type: ignore[no-untyped-def]
     """Fill G1, G2 and R, held ``more``; return whether the Hessian is positive definite.
 
@@ -78,7 +76,7 @@ def _factor(problem, more, work):  # type: ignore[no-untyped-def]
     return decompose(kind, s, t, R)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _step(work):  # type: ignore[no-untyped-def]
     """move = -A^-1 gradient; returns the slope along it."""
     gradient, move, _, (p, _, w, _, _), (G1, G2, R, c, _) = work
@@ -102,7 +100,7 @@ def _step(work):  # type: ignore[no-untyped-def]
     return slope
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _pulled(k, h, v, e):  # type: ignore[no-untyped-def]
     """e = C(Sigma)^-1 (h - v)."""
     T = h.shape[0]
@@ -113,7 +111,7 @@ def _pulled(k, h, v, e):  # type: ignore[no-untyped-def]
             e[a, b], e[b, a] = k[0] * one + k[1] * other, k[0] * other + k[1] * one
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _objective(problem, h, work):  # type: ignore[no-untyped-def]
     """Value of a point, in a tuple; fills the gradient and what the rows have of it."""
     kind, k, v, y = problem
@@ -130,7 +128,7 @@ def _objective(problem, h, work):  # type: ignore[no-untyped-def]
     return (value,)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _place_start(problem, target, number, point):  # type: ignore[no-untyped-def]
     """Start at the learner's logits, or from there with one row at its label."""
     point[:] = problem[2]
@@ -142,7 +140,7 @@ _minimise = newton_by_woodbury(_objective, _factor, _step)
 _search = multi_start(_minimise, _place_start)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _lifted(f, row, across, p, w, G1, G2, c):  # type: ignore[no-untyped-def]
     """c = U' G f for a vector over the logits of a row, or ``across``: those exchanged with them."""
     T, both = p.shape[0], c.shape[0] > p.shape[0]
@@ -158,7 +156,7 @@ def _lifted(f, row, across, p, w, G1, G2, c):  # type: ignore[no-untyped-def]
                 c[T + j] += w[j, row] * other * f[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _pairing(f, e, row, across, p, w, G1, G2, M, c, b):  # type: ignore[no-untyped-def]
     """f' A^-1 e for e over the logits of a row, and f over the same or over those exchanged with them."""
     _lifted(f, row, across, p, w, G1, G2, c)
@@ -174,7 +172,7 @@ def _pairing(f, e, row, across, p, w, G1, G2, M, c, b):  # type: ignore[no-untyp
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _inverses(p, w, G1, G2, M, straight, crossed):  # type: ignore[no-untyped-def]
     """Entries of A^-1: of every logit with itself, and with the one exchanged with it."""
     T, both = p.shape[0], M.shape[0] > p.shape[0]
@@ -197,7 +195,7 @@ def _inverses(p, w, G1, G2, M, straight, crossed):  # type: ignore[no-untyped-de
             crossed[a, b] = straight[a, b] if a == b else G2[a, b] - two
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit
 def _answers(kind, across, p, w, y, G1, G2, M, inverse, c, b, e):  # type: ignore[no-untyped-def]
     """tr A^-1 B with B = -d(gradient)/d(label logits), or of the same with ab and ba exchanged; ``inverse`` holds the
     entries it needs.

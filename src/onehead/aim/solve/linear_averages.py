@@ -19,8 +19,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import NotConverged, OutsideDomain
 from onehead.numerics.fixed_point import fixed_point
 
-__all__ = ["solve_with_linear_averages"]
-
 TOLERANCE = 3e-6  # estimated residual of the equations on the fine rule
 SCALAR_TOLERANCE = 1e-9  # residual of the equations with averages that are linear
 FIRST_SHARE = 0.2  # share of the first shift that errors of the slopes are assumed to leave

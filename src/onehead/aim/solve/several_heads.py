@@ -29,8 +29,6 @@ from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import NotConverged, OutsideDomain, SolveError
 from onehead.results import Kind
 
-__all__ = ["HeadsSolution", "reported_numbers", "solve_several_heads"]
-
 Array = NDArray[np.float64]
 
 PATH_TOLERANCE = 1e-2  # the same for a solution that only serves as a start

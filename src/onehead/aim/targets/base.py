@@ -10,6 +10,7 @@ from pydantic import GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from onehead.deprecation import warn_renamed
 from onehead.errors import InvalidArgument
 from onehead.numerics.brent import brent_root
 from onehead.problem import Problem
@@ -18,6 +19,8 @@ from onehead.spectra.law import Law, edge_rule
 Array = NDArray[np.float64]
 
 DENSITY_NODES = 200  # quadrature nodes of a density: moments are exact to rounding, also of a truncated density
+# methods of targets of 2.x that a subclass may define, which work until 4.0
+RENAMED_METHODS = {"apart": "free_eigenvector_share", "lost": "unrepresentable_spectrum"}
 
 
 class Target(Problem):
@@ -47,8 +50,12 @@ class Target(Problem):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Register the target under its kind."""
+        """Register the target under its kind; methods with names of 2.x become those of 3.0."""
         super().__pydantic_init_subclass__(**kwargs)
+        for old, new in RENAMED_METHODS.items():
+            if old in cls.__dict__ and new not in cls.__dict__:
+                warn_renamed(f"Target.{old}", f"Target.{new}")
+                setattr(cls, new, cls.__dict__[old])
         if "kind" in cls.model_fields:
             cls.known[cls.model_fields["kind"].default] = cls
 

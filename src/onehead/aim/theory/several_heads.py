@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from onehead.aim.theory.input.several_heads import ModeHats, ModeOverlaps, SeveralHeadsInput
 from onehead.aim.theory.output.several_heads import HeadModes, ModeAverages, ModeState, SeveralHeadsOutput
 
-__all__ = ["SeveralHeads", "Values"]
-
 Array = NDArray[np.float64]
 
 SMALLEST_SCALE = 1e-12  # of values, whose logarithm is an unknown

@@ -24,8 +24,6 @@ from onehead.aim.verbs.predict import Prediction, predict_one_head
 from onehead.errors import OutsideDomain
 from onehead.numerics.brent import brent_minimum
 
-__all__ = ["predict_several_heads"]
-
 # numbers that are sums over the heads
 SUMS = ("test_error", "test_error_clean", "train_loss", "test_loss", "test_cross_entropy", "excess_error")
 

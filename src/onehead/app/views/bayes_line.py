@@ -27,6 +27,8 @@ def why_unknown(task: Task, learner: Learner) -> str:
     ''
     >>> print(why_unknown(Task(labels="hard"), Learner(loss="cross-entropy")))
     Labels must be soft: the best possible learner is not known for hard labels (now hard).
+    >>> print(why_unknown(Task(attention="cross", heads=2), Learner()))
+    Heads H must be 1: the best possible learner is not known otherwise (now 2).
     """
     from onehead.aim.verbs.bayes import check_bayes_comparison, check_bayes_known  # loads the theory
 
@@ -34,7 +36,11 @@ def why_unknown(task: Task, learner: Learner) -> str:
         check_bayes_known(task)
         check_bayes_comparison(task, learner)
     except InvalidArgument as refusal:
-        return explain(refusal)
+        if task.supported_by("bayes"):
+            return explain(refusal)
+        # the sentence of the library lists the functions that take other values, which the page does not show
+        allowed = f"{refusal.allowed.partition(' for bayes')[0]}: the best possible learner is not known otherwise"
+        return explain(InvalidArgument(refusal.name, refusal.got, allowed))
     return ""
 
 

@@ -233,9 +233,10 @@ ABOUT = (
     "Left: the teacher. Beside it: a head trained on α d² labelled sequences, on the same sequence. Drag α and watch "
     "features appear in the map; point at a token for its row of attention."
 )
-FORMULA = r"\mathrm{attention}=\mathrm{softmax}\big(\beta\,x^\top \role{theory}{S}\,x/\sqrt d\big),\qquad "
+FORMULA = r"\mathrm{attention}=\mathrm{softmax}\big(\beta\,x^\top \role{theory}{S}\,x/\sqrt d\big),\qquad\allowbreak "
 NOISY = r"\role{target}{S^\star}+\role{third}{\sqrt s\,G}"
-SHRUNK = rf"\role{{theory}}{{S}}=\role{{theory}}{{c}}\,\big({NOISY}-\role{{second}}{{\epsilon}}\big)_+"
+# lines of a narrow screen break between the equations, which stand in braces
+SHRUNK = rf"{{\role{{theory}}{{S}}=\role{{theory}}{{c}}\,\big({NOISY}-\role{{second}}{{\epsilon}}\big)_+}}"
 VIEW = View(
     name="head",
     title="The head",

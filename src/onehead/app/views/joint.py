@@ -115,9 +115,11 @@ def _draw_steps(state: State, rows: list[dict[str, Any]], best: float | None, st
     x = [float(row["step"]) for row in rows]
     errors, train = ([row[name] for row in rows] for name in ("test_error", "train_error"))
     low = min([e for e in errors if e > 0.0] + ([best] if best else []))
+    # a training error that vanishes ends two decades below the others
+    shown = [e if e > 0.01 * low else np.nan for e in train]
     data = [
         line(x, errors, "test error", dots=True),
-        line(x, [e if e > 0.2 * low else np.nan for e in train], "training error", colour="@second", dash="dash"),
+        line(x, shown, "training error", colour="@second", dash="dash"),
     ]
     if best is not None:
         data.append(best_line([x[0], x[-1]], [best, best]))
@@ -128,7 +130,7 @@ def _draw_steps(state: State, rows: list[dict[str, Any]], best: float | None, st
     ]
     # the query is zero until the second step
     lowest = min([0.5] + [row[name] - 0.05 for row in rows[1:] for name in ("cos_query", "cos_readout")])
-    span = [float(np.log10(0.4 * low)), float(np.log10(1.3 * max(errors)))]
+    span = [float(np.log10(0.7 * np.nanmin([low, *shown]))), float(np.log10(1.3 * max(errors)))]
     chart = figure(
         data,
         x="steps of joint descent",

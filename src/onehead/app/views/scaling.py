@@ -241,7 +241,7 @@ def _phase_figure(state: State, columns: list[float], rows: list[float], table: 
     data = [contours(columns, rows, table, "exponent", hover, zmin=-2.0, zmax=0.0)]
     if state.learner.decay > 0.0:
         where, at = np.log([state["samples"], state.learner.decay]) / np.log(state["dim"])
-        data.append(points([where], [at], "knobs", symbol="cross", size=11))
+        data.append(points([where], [at], "knobs", colour="@ink", symbol="cross", size=11))
     x_range, y_range = {"range": [columns[0], columns[-1]]}, {"range": [rows[0], rows[-1]]}
     return figure(data, x="samples, log n / log d", y="weight decay, log λ / log d", xaxis=x_range, yaxis=y_range)
 
@@ -298,7 +298,7 @@ _phase_code = code_snippets(
     "phase-diagram",
 )
 ABOUT = "A target whose %s decay as a power law: how fast the error falls, and which parts it has."
-POWER = r"%s_i(S^\star)\propto i^{-\gamma},\quad i=1..d,\qquad E-E_\infty\sim n^{\text{exponent}}"
+POWER = r"%s_i(S^\star)\propto i^{-\gamma},\quad i=1..d,\qquad\allowbreak {E-E_\infty\sim n^{\text{exponent}}}"
 VIEW = View(
     name="scaling",
     title="Scaling laws",

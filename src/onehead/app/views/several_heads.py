@@ -6,8 +6,6 @@ from onehead.app.drawing import Figure, line
 from onehead.app.state import State
 from onehead.app.views.base import Line
 
-__all__ = ["HEAD_NUMBERS", "SHARED_DRAFT", "SHARED_NOTE", "TUNING_REFUSED", "share_values", "unshared", "unshared_line"]
-
 SHARED_DRAFT = (
     "Heads that share values have no draft: their curve follows when the knobs rest. Dashed: as many heads with values "
     "of their own."

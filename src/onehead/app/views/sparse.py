@@ -304,7 +304,7 @@ def _tuning_figure(
     data = _lines(ridges, curves, smooth=smooth)
     if tuned is not None:
         at = max(tuned.ridge, RIDGES[0])
-        data.append(points([at], [tuned.test_error], "attention, tuned", symbol="star", size=14))
+        data.append(points([at], [tuned.test_error], "attention, tuned", colour="@optimum", symbol="star", size=14))
     if best.errors:  # it does not depend on the ridge
         data.append(best_line([ridges[0], ridges[-1]], [best.errors[0]] * 2))
     chart = figure(data, x="ridge λ of the readout", y="test error", log_x=True)
@@ -376,8 +376,8 @@ VIEW = View(
     name="sparse",
     title="Sparse tokens",
     about="A weak signal in a few random tokens: when does attention beat a linear classifier?",
-    formula=r"X=\theta\,v\,\xi^\top+Z,\quad |v|_0=R\ \text{of}\ L,\qquad "
-    r"f(X)=\big\langle w,\ X^\top\mathrm{softmax}(\beta X q)\big\rangle+b",
+    formula=r"X=\theta\,v\,\xi^\top+Z,\quad\allowbreak {|v|_0=R\ \text{of}\ L},\qquad\allowbreak "
+    r"{f(X)=\big\langle w,\ X^\top\mathrm{softmax}(\beta X q)\big\rangle+b}",
     problems=(Task, Protocol),
     own=("sparse_panel", "descent_step"),
     panel="sparse_panel",

@@ -190,8 +190,12 @@ code = code_snippets(
     "spectrum --alpha {alpha!r}",
 )
 ABOUT = "The %s of the trained query-key map. Play α to watch them emerge from zero and split into noise and signal."
-LEARNED = r"%s_i(S)=c\,(x_i-\epsilon)_+,\qquad x\sim\rho^\star%s\boxplus\text{semicircle}(s),\quad "
-HATS = r"c=\hat m/\hat\Sigma,\ \epsilon=%s\lambda/\hat m,\ s=\hat q/\hat m^2"
+# lines of a narrow screen break between the equations, which stand in braces
+LEARNED = (
+    r"%s_i(S)=c\,(x_i-\epsilon)_+,\qquad\allowbreak "
+    r"{x\sim\rho^\star%s\boxplus\text{semicircle}(s)},\quad\allowbreak "
+)
+HATS = r"{c=\hat m/\hat\Sigma,\ \epsilon=%s\lambda/\hat m,\ s=\hat q/\hat m^2}"
 VIEW = View(
     name="spectrum",
     title="Spectrum",

@@ -160,8 +160,8 @@ VIEW = View(
     name="time",
     title="Training time",
     about=ABOUT,
-    formula=r"\dot\sigma_i=2\sigma_i\,\big(\hat m x_i-\lambda-\hat\Sigma\sigma_i\big),\qquad "
-    r"x\sim\rho^\star_\pm\boxplus\text{semicircle}(s)",
+    formula=r"\dot\sigma_i=2\sigma_i\,\big(\hat m x_i-\lambda-\hat\Sigma\sigma_i\big),\qquad\allowbreak "
+    r"{x\sim\rho^\star_\pm\boxplus\text{semicircle}(s)}",
     problems=(MarchenkoPastur, Task, Learner, TrainingTime),
     own=("alpha",),
     panels={"": Panel(draft, report, picture, code)},

@@ -177,7 +177,7 @@ def _draw(state: State, axes: Axes, table: Table) -> Figure:
         data.append(_dotted(x_values, y_values, best, levels))
     at = [float(state.learner.decay) if name == "weight_decay" else float(state[name]) for name in (x, y)]
     if all(AXIS_RANGES[name][0] <= v <= AXIS_RANGES[name][1] for name, v in zip((x, y), at, strict=True)):
-        data.append(points([at[0]], [at[1]], "knobs", symbol="cross", size=11))
+        data.append(points([at[0]], [at[1]], "knobs", colour="@ink", symbol="cross", size=11))
     ends = [np.log10([axis[0], axis[-1]]).tolist() for axis in (x_values, y_values)]
     return figure(
         data, x=_title(x), y=_title(y), log_x=True, log_y=True, xaxis={"range": ends[0]}, yaxis={"range": ends[1]}

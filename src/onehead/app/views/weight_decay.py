@@ -83,10 +83,10 @@ def _draw(state: State, scan: list[tuple[float, float]], best: Any, *, smooth: b
             data.append(line([x[0], x[-1]], [limit, limit], "limit λ → 0⁺", colour="@grey", dash="dash", width=1.3))
         if best.weight_decay > 0.0:
             name = f"best, λ = {format_value(best.weight_decay)}"
-            data.append(points([best.weight_decay], [best.test_error], name, symbol="star", size=14))
+            data.append(points([best.weight_decay], [best.test_error], name, colour="@optimum", symbol="star", size=14))
     elif y:
         k = int(np.argmin(y))
-        data.append(points([x[k]], [y[k]], "lowest so far", symbol="star-open", size=12))
+        data.append(points([x[k]], [y[k]], "lowest so far", colour="@optimum", symbol="star-open", size=12))
     possible = best_error(state.task, state["alpha"])
     if possible is not None and x:
         data.append(best_line([x[0], x[-1]], [possible, possible]))

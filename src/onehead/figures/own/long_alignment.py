@@ -6,7 +6,7 @@ from onehead.figures.agreement import pair
 from onehead.figures.data_source import DataSource
 from onehead.figures.drawing import plain_ticks, rows_with
 from onehead.figures.registry import Drawing
-from onehead.plot.style import SERIES_STYLES, TARGET_LINE, finish_panel, panels, training_marks
+from onehead.plot.style import SERIES_STYLES, finish_panel, panels, training_marks
 from onehead.sparse import Protocol, Task, align
 
 RATES = {0.5: "bias rate 0.5", 4.0: "balanced bias rate 4"}
@@ -49,7 +49,7 @@ def draw(source: DataSource) -> Drawing:
             axes.plot(ratios, values, color=look.line, ls=look.dash, lw=1.8, label=label)
         if k == 0:
             limit = [one.cos_query for one in found]
-            panel_list[0].plot(ratios, limit, color=TARGET_LINE, ls=":", lw=1.4, label="L fixed, d → ∞")
+            panel_list[0].plot(ratios, limit, color=look.line, ls=":", lw=1.6, zorder=3, label="L fixed, d → ∞")
         for row in rows_with(runs, eta_b=eta_b):
             at, error = row["length"] / dim, row["cos_query_std"] / np.sqrt(trials)
             first = row is rows_with(runs, eta_b=eta_b)[0]

@@ -46,7 +46,9 @@ def draw(source: DataSource) -> Drawing:
         are higher by a share of order 1/d). Middle: samples of heads with shared values over those with which heads
         that share none reach the same error. Right: excess of the objective that training from random weights reaches
         over that of training from weights close to the targets, β₀ = 2, λ = 0.08, α = 1.5, against the distance of ρ
-        from one (at the left edge: ρ = 1); {share}. Beyond ρ = {LARGEST} predictions are refused."""
+        from one (at the left edge: ρ = 1); {share}. Arrow: overlaps with
+        predictions; beyond ρ = {LARGEST} they are refused. Errors of sampled maps (from ρ = 0.75 on at α = 0.5) are
+        stated as 0.001 to 0.002, which leaves a corner in that line."""
     return Drawing(picture=picture, caption=caption, pairs=compare(theory, runs, axes_of, ("head_error", "train_loss")))
 
 
@@ -81,8 +83,11 @@ def _window(source: DataSource, axes: "Axes") -> str:
     excess = [max(row["excess"], 0.0) for row in rows]
     axes.plot(places, excess, "o", ms=4.0, alpha=0.6, color=TRAINING, mec="none", label=f"random starts, d = {dim}")
     axes.axhline(STUCK, color=GREY, lw=0.8, ls=":")
-    guide(axes, x=1.0 - LARGEST, text="predictions", before=False)
-    finish_panel(axes, "1 − ρ", "excess of the objective", "the hard window", log="x", ylim=(-0.005, None))
+    guide(axes, x=1.0 - LARGEST, text="predictions →", before=False)
+    finish_panel(
+        axes, "1 − ρ", "excess of the objective", "the hard window", log="x", ylim=(-0.005, None), legend="upper left"
+    )
+    axes.set_ylim(top=1.2 * axes.get_ylim()[1])  # room for the legend above the points
     axes.set_xlim(0.8 * NEXT_TO_ONE, 0.13)
     stuck = {rho: [row["excess"] > STUCK for row in rows if row["overlap"] == rho] for rho in OVERLAPS}
     shares = ", ".join(f"{sum(found)} of {len(found)} at {rho:g}" for rho, found in stuck.items() if found)

@@ -25,7 +25,7 @@ PANELS = {
 def draw(source: DataSource) -> Drawing:
     """Draw the test error of both parametrisations, and the rank."""
     measured = (0.3, 1.0)
-    grid = sorted({*np.geomspace(0.1, 4.0, 8).tolist(), *measured})
+    grid = sorted({*np.geomspace(0.1, 4.0, 40).tolist(), *measured})
     size = {**HEAD, "dim": 40, "seeds": 2, "starts": 1}
     ways = ("factorised", "direct")
     theory = source.theory(

@@ -11,7 +11,7 @@ from onehead.plot.style import GREY, finish_panel, panels, theory_line, training
 TASK, LEARNER, ALPHA = Task(attention="cross"), Learner(weight_decay=0.3), 1.0
 START = 0.09  # singular value at the start
 TIMES = (2.0, 5.0, 10.0)  # λ t
-CUTS = (1e-2, 1e-4, 1e-6)
+CUTS = {1e-2: "10⁻²", 1e-4: "10⁻⁴", 1e-6: "10⁻⁶"}
 
 
 def draw(source: DataSource) -> Drawing:
@@ -37,17 +37,18 @@ def draw(source: DataSource) -> Drawing:
             training_marks(left, places, found, np.zeros(dim), label, k)
             source.add(f"trained, time {time:g}", share=places.tolist(), singular_value=found.tolist())
     left.axvline(point.rank, color=GREY, lw=0.8, ls="--", label="rank of the minimum")
-    finish_panel(left, "share of singular values above", "singular value", "no break at any time", log="y")
-    for k, cut in enumerate(CUTS):
+    finish_panel(left, "share of larger singular values", "singular value", "spectrum at three times", log="y")
+    for k, (cut, name) in enumerate(CUTS.items()):
         above = [relaxation.share_above(time, cut) for time in grid]
-        theory_line(right, grid, above, f"above {cut:g}", k)
+        theory_line(right, grid, above, f"above {name}", k)
         source.add(f"theory, cut {cut:g}", time=grid.tolist(), rank_above=above)
         if run is not None:
             counted = np.mean(run.values > cut, axis=1)
             training_marks(right, run.times, counted, np.zeros(len(counted)), None, k)
             source.add(f"trained, cut {cut:g}", time=list(run.times), rank_above=counted.tolist())
     right.axhline(point.rank, color=GREY, lw=0.8, ls="--", label="rank of the minimum")
-    finish_panel(right, "λt", "share of singular values", "rank needs time, and a cut", log="x", ylim=(0.4, 1.05))
+    # the legend stays below the rank of the minimum
+    finish_panel(right, "λt", "share of singular values", "share above a cut", log="x", ylim=(0.2, 1.05))
     caption = f"""Singular values of a cross-attention head under gradient descent with weight decay on query and key,
         λ = 0.3, α = 1, κ₀ = 0.5, Δ = 0.5, T = 2, singular values {START} at the start; time is learning rate times
         weight decay, summed over the steps. Lines: theory, points: one run at d = {dim}. Left: directions beyond the

@@ -33,8 +33,6 @@ from onehead.errors import InvalidArgument, OutsideDomain
 from onehead.numerics.brent import brent_root
 from onehead.numerics.fixed_point import FixedPoint
 
-__all__ = ["anisotropic_channel", "levels_of"]
-
 Array = NDArray[np.float64]
 
 MAX_LEVELS_CONSISTENT = 600  # bins of the levels of a factorised map, whose error against all of them was 4e-6

@@ -20,8 +20,6 @@ from onehead.errors import OutsideDomain, SolveError
 from onehead.numerics.fixed_point import FixedPoint, fixed_point
 from onehead.spectra.law import edge_rule, replicon_integral
 
-__all__ = ["ModeHats", "ModeOverlaps", "SampledHeads", "SeveralHeadsInput"]
-
 Array = NDArray[np.float64]
 
 GRID, DISTANCES, NEWTON_STEPS = 120, 25, 3  # points of the law of EC2, distances from the real axis on the way down to

@@ -16,8 +16,6 @@ from onehead.aim.theory.input.expectation_consistency import Groups, consistent_
 from onehead.aim.theory.order_parameters import Hats, Overlaps, SpectralMap
 from onehead.numerics.fixed_point import FixedPoint
 
-__all__ = ["ExpectationConsistent", "TwoSectorLinear"]
-
 Array = NDArray[np.float64]
 
 EQUAL_SHARES = np.array([0.5, 0.5])  # of the symmetric and of the antisymmetric part

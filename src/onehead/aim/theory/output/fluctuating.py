@@ -22,8 +22,6 @@ from onehead.aim.theory.output.averages import Averages, FreshSamples, ProxCache
 from onehead.aim.theory.output.base import OutputChannel
 from onehead.aim.theory.output.one_sector import OneSectorOutput
 
-__all__ = ["FluctuatingAverages", "FluctuatingOutput"]
-
 Array = NDArray[np.float64]
 
 SPACING = 0.25  # of the nodes in t, where ξ = b sinh t; half of it moved test errors by less than 1e-6, relative

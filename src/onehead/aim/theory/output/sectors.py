@@ -45,8 +45,6 @@ from onehead.aim.theory.output.averages import ProxCache, Request, parts_error, 
 from onehead.aim.theory.output.base import NEARLY_ALIGNED
 from onehead.aim.theory.output.gaussian import GaussianOutput
 
-__all__ = ["SectorAverages", "SectorOutput"]
-
 Array = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from onehead.aim.theory.output.one_sector import OneSectorOutput
 from onehead.numerics.gaussian import GaussianRule, lattice, sobol
 from onehead.numerics.parallel import thread_map
 
-__all__ = ["HeadModes", "ModeAverages", "ModeState", "SeveralHeadsOutput", "orthonormal"]
-
 Array = NDArray[np.float64]
 
 RADIUS = 5.8  # of the four-dimensional lattice

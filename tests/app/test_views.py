@@ -97,6 +97,15 @@ def test_every_draft_is_a_valid_figure_in_both_themes(raw):
         assert '"@' not in text  # no symbolic colour is left
 
 
+@pytest.mark.parametrize("attention", ["tied", "cross"])
+def test_a_draft_starts_from_that_of_the_limit_of_no_weight_decay_and_back(attention, monkeypatch):
+    monkeypatch.setattr("onehead.app.drafts.curves._recent", deque())
+    for view in ("decay", "curve"):
+        for decay in ("0.01", "0+", "0.02", "0+"):
+            state = state_of(view=view, attention=attention, weight_decay=decay)
+            assert VIEWS[view].draft(state).figure["data"], (view, decay)
+
+
 def test_a_draft_of_the_curve_is_within_half_a_per_cent_of_the_axis(monkeypatch):
     monkeypatch.setattr("onehead.app.drafts.curves._recent", deque())  # independent of earlier drafts
     # residual 3e-3 in log q on the coarsest rule: the test error moves by less than that; two pixels of 400

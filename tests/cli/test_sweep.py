@@ -112,6 +112,8 @@ def test_failed_points_are_reported_and_kept(onehead, refused, folder):
     found = onehead("run", "failing.toml", "--store", "points.db", "--json")
     assert found.returncode == 0 and json.loads(found.stdout) == {"done": 0, "failed": 2, "missing": 0}
     assert "2 points failed, the first: weight_decay must be a number > 0 to train with" in found.stderr
+    (folder / "one.toml").write_text('call = "aim.train"\n[fixed]\ndim = 10\nweight_decay = "0+"\nalpha = 0.5\n')
+    assert "note: 1 point failed, the first: weight_decay" in onehead("run", "one.toml", "--store", "one.db").stderr
     rows = json.loads(onehead("export", "--store", "points.db", "--json").stdout)
     assert [row["state"] for row in rows] == ["failed", "failed"] and "weight_decay" in rows[0]["reason"]
     stopped = refused("run", "failing.toml", "--store", "points.db", "--retry", "--on-error", "stop", code=1)

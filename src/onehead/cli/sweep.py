@@ -129,7 +129,8 @@ def run(spec: str, store: str, limit: int | None, dry_run: bool, as_json: bool, 
     else:
         print_lines(f"done {counts.done}, failed {counts.failed}, missing {counts.missing}")
     if first is not None:
-        note(f"note: {counts.failed} points failed, the first: {first} Use --retry to solve them again.")
+        points = "1 point" if counts.failed == 1 else f"{counts.failed} points"
+        note(f"note: {points} failed, the first: {first} Use --retry to solve them again.")
 
 
 @command.command()

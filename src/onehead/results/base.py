@@ -188,7 +188,9 @@ class Result(OneLineRepr):
             """Return the error of a number, such as ``test_error_err``."""
             if name.endswith(("_std", "_err")) and name in (errors := self._error_attributes()):
                 return errors[name]
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            # `to_dict` shows the fields of the certificate beside those of the result
+            place = f"; it is .certificate.{name}" if hasattr(self._certificate, name) else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{place}")
 
     def _numbers(self) -> dict[str, float]:
         """Numbers of the result itself, without those of the problem and the certificate."""

@@ -231,3 +231,14 @@ def test_without_noise_between_recovery_and_interpolation(alpha):
         predict(Task(noise=0.0), Learner(weight_decay=0.001), a).test_error for a in (0.99 * alpha, alpha, 1.01 * alpha)
     ]
     assert errors[0] > errors[1] > errors[2] > 0.0
+
+
+def test_numbers_of_the_certificate_are_where_the_error_says():
+    """`to_dict` and JSON have them beside the numbers of the result."""
+    point = predict(Task(), Learner(), 0.5)
+    for name in ("replicon", "warnings", "residual"):
+        assert name in point.to_dict()
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; it is \.certificate\.{name}$"):
+            getattr(point, name)
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+        point.nothing  # noqa: B018

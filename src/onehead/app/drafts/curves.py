@@ -29,6 +29,7 @@ from onehead.aim.theory.limits.emergence import emergence_ratio, is_zero
 from onehead.aim.theory.limits.infinite_data import Shrunk, plateau_of
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError
+from onehead.fields import ZERO_PLUS
 from onehead.numerics.time_budget import stopwatch
 
 Array = NDArray[np.float64]
@@ -147,6 +148,7 @@ def _kind(task: Task, learner: Learner, problem: StateEvolution) -> tuple[object
 def _coordinates(first: float, problem: StateEvolution, task: Task, learner: Learner) -> Array:
     """Return continuous parameters on a logarithmic scale, to find the nearest earlier draft."""
     numbers = [value for own in (task, learner) for name, value in own if _continuous(name, value)]
+    numbers = [0.0 if value == ZERO_PLUS else value for value in numbers]  # as many coordinates as with a number
     floats = [value + SMALLEST_DISTANCE for value in numbers if isinstance(value, float)]
     return np.asarray(np.log(np.maximum([first, problem.target_power, *floats], 1e-300)))
 

@@ -111,7 +111,7 @@ FIGURES = (
     Figure("own-shared-values", "Two heads that share values: error, data multiple, and the hard window", 12.0, 45.0),
     Figure("own-survivors", "Superfluous heads: which survive weight decay", 7.0, 25.0),
     Figure("own-training-time", "Singular values fade with training time, without a break", 8.0, 25.0),
-    Figure("own-token-mean", "Tokens with a mean: what it costs, when it is learned, its outlier", 10.8, 24.7),
+    Figure("own-token-mean", "Tokens with a mean: what it costs, when it is learned, its outlier", 15.4, 29.3),
     Figure("own-token-covariance", "Tokens with a covariance: test error and rank", 5.1, 5.1),
     Figure("own-hard-phase", "Long sequences: where finding the signal is impossible, hard or easy", 9.6, 57.0),
     Figure("own-sparse-gap", "Two-step attention compared with the best possible learner", 19.6, 100.0),

@@ -168,6 +168,34 @@ def test_the_field_answers_to_the_label_as_dense_matrices_do():
     assert found == pytest.approx(dense, rel=1e-10)
 
 
+def test_a_hessian_is_positive_definite_where_its_eigenvalues_say_so():
+    """Also where an entry of the diagonal D is negative, at points beside each other."""
+    tokens, sigma, rng = 4, 20.0, np.random.default_rng(5)
+    number = np.zeros((tokens, tokens), dtype=int)
+    above = np.triu_indices(tokens)
+    number[above] = number.T[above] = range(len(above[0]))
+    n, place = len(above[0]), number.astype(np.int64)
+    held = 1.0 / (sigma * np.where(above[0] == above[1], 2.0, 1.0))
+    points, labels = 0.5 * rng.standard_normal((n, LANES)), np.exp(4.0 * rng.standard_normal((tokens, tokens, LANES)))
+    labels /= labels.sum(axis=1, keepdims=True)
+    work = simd.workspace(tokens, 2 * tokens)
+    problem = simd.Problem(SQUARED, place, held, np.zeros((n, LANES)), labels.reshape(-1, LANES))
+    simd.evaluate(problem, points, work)
+    work.hold[:] = 1.0
+    simd._factor(problem, work)
+    seen = set()
+    for k in range(LANES):
+        A = np.diag(held)
+        for a in range(tokens):
+            curved, gradient = np.zeros((tokens, tokens)), np.zeros(tokens)
+            Squared.row(points[place[a], k], labels[a, :, k].copy(), gradient, curved)
+            A[np.ix_(place[a], place[a])] += curved
+        definite = bool(np.linalg.eigvalsh(A)[0] > 0.0)
+        assert bool(work.definite[k]) == definite
+        seen.add((definite, bool(work.inverse[:, k].min() < 0.0)))
+    assert {(True, False), (True, True), (False, True)} <= seen
+
+
 def test_nodes_side_by_side_are_nodes_alone():
     """A node has the same sums whatever nodes are beside it, whose minima vanish or are far away."""
     tokens, state = 3, LogitState(Q, 2.0, 1.2, 60.0)

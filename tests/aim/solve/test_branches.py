@@ -5,7 +5,7 @@ import pytest
 from checks import objective as search
 
 from onehead.aim import Atoms, Learner, MarchenkoPastur, Product, Task, curve, predict, thresholds, tune
-from onehead.aim.solve import certificate
+from onehead.aim.solve import certificate, solver
 from onehead.aim.solve.branches import coarse_branches, is_saddle, may_have_several, zero_loss
 from onehead.aim.solve.draft import DraftStart, draft_numbers_at
 from onehead.aim.theory.build import build_state_evolution
@@ -225,3 +225,22 @@ def test_the_objective_is_continuous_and_monotone_in_weight_decay(beta0, tokens,
         for neighbour in points:
             if neighbour.rank > 0.0:
                 assert point.train_loss <= objective_of(neighbour, float(decay)) * (1.0 + 1e-3)  # of the quadrature
+
+
+@pytest.mark.slow
+def test_competing_minima_are_solved_for_once_and_by_stein_forms(monkeypatch):
+    """A solution by derivatives, which do not see jumps, takes most of the time and only leads to the other one."""
+    task, learner, starts = Task(attention="cross", tokens=64, noise=1.0, beta0=4.0), Learner(weight_decay=0.0061), []
+    solve = certificate._solve_directly
+
+    def counted(problem, alpha, start, accuracy):
+        starts.append(None if start is None else tuple(start.coordinates))
+        return solve(problem, alpha, start, accuracy)
+
+    monkeypatch.setattr(certificate, "_solve_directly", counted)
+    point = predict(task, learner, 0.002)
+    assert len(starts) == len(set(starts))
+    monkeypatch.setattr(solver, "CERTAIN_JUMPS", np.inf)
+    other = predict(task, learner, 0.002)
+    assert point.certificate.evaluations < 0.6 * other.certificate.evaluations
+    assert point.test_error == pytest.approx(other.test_error, abs=other.errors["test_error"])

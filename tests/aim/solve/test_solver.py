@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, predict
-from onehead.aim.solve import one_level, solver
+from onehead.aim.solve import fixed_sample_ratio, one_level, solver
 from onehead.aim.solve.continuation import _positive, continue_in_decay, continue_in_sigma
 from onehead.aim.solve.error_estimate import Alternative, ErrorEstimate, Linearisation
 from onehead.aim.solve.fixed_sample_ratio import Iterate, state_evolution_step
@@ -190,3 +190,19 @@ def test_two_ways_through_sigma_lead_to_the_solution():
     assert continue_in_sigma(build_state_evolution(task, direct), 0.4) == pytest.approx(
         np.log([point.q, point.m, point.sigma]), abs=0.05
     )
+
+
+def test_secants_of_all_unknowns_are_kept(monkeypatch):
+    """With six unknowns the first step is Newton's, by the derivatives of the coarse rule: three fine evaluations. The
+    iteration took five while it dropped one of the six secants.
+    """
+    levels, step = [], fixed_sample_ratio.state_evolution_step
+
+    def counted(problem, alpha, coordinates, level, **options):
+        levels.append(level)
+        return step(problem, alpha, coordinates, level, **options)
+
+    monkeypatch.setattr(fixed_sample_ratio, "state_evolution_step", counted)
+    point = predict(Task(attention="self", mask="causal", tokens=4), Learner(weight_decay=0.02), 1.0)
+    assert point.certificate.residual < 3e-7
+    assert sum(level > 0 for level in levels) <= 3

@@ -1,16 +1,19 @@
 """Logits that all queries share, where tokens have a mean."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from onehead import aim
 from onehead.aim import Learner, MarchenkoPastur, PowerLaw, Product, Task, predict, thresholds, unasked_curve
 from onehead.aim.logits.geometry import geometry_of
+from onehead.aim.solve.one_level import no_solution_error
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
 from onehead.aim.theory.limits.unasked_row import unasked_row
 from onehead.aim.verbs.implicit_derivatives import decay_slope
-from onehead.errors import InvalidArgument
+from onehead.errors import InvalidArgument, NotConverged
 from onehead.fields import parameters_of
 
 CROSS = Task(attention="cross")
@@ -400,8 +403,74 @@ def test_the_parts_of_the_excess_error_include_the_field(decay):
     assert aim.scaling(tied, Learner(weight_decay=0.3), [500.0])[0].mismatch is None
 
 
-def test_a_mean_costs_no_more_evaluations():
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"tokens": 3}, {"attention": "self", "mask": "causal", "tokens": 4}, {"tokens": 3, "fluctuation": 1.0}],
+)
+def test_a_mean_costs_no_more_evaluations(changes):
     """The field is one more unknown of the same averages."""
-    learner = Learner(weight_decay=0.05, loss="cross-entropy")
-    without, with_mean = predict(CROSS, learner, 1.0), predict(CROSS.changed(unasked=0.5), learner, 1.0)
+    learner, task = Learner(weight_decay=0.05, loss="cross-entropy"), CROSS.changed(unasked=0.5, **changes)
+    without, with_mean = predict(task.changed(unasked=0.0, fluctuation=0.0), learner, 1.0), predict(task, learner, 1.0)
     assert with_mean.certificate.evaluations <= 1.5 * without.certificate.evaluations
+
+
+@pytest.mark.parametrize("mask", ["none", "causal"])
+@pytest.mark.parametrize("attention", ["cross", "self", "tied"])
+def test_rows_with_a_field_are_summed_with_control_variates(attention, mask):
+    """A default of three tokens has thousands of sampled points in the place of 10^5 of a lattice of four dimensions."""
+    problem = build_state_evolution(Task(attention=attention, mask=mask, tokens=3, unasked=0.5), Learner())
+    assert problem.output.uses_controls == (attention == "cross" or mask == "causal")
+
+
+@pytest.mark.parametrize(
+    ("changes", "loss"),
+    [
+        ({"attention": "self"}, "squared"),
+        ({"attention": "self"}, "cross-entropy"),
+        ({"attention": "tied"}, "squared"),
+        ({"attention": "tied"}, "cross-entropy"),
+    ],
+)
+def test_sums_over_groups_of_logits_with_a_field_are_those_of_a_lattice(changes, loss):
+    """Causal rows of three tokens, in both forms, against matrices of coordinates on a lattice."""
+    task = Task(mask="causal", tokens=3, unasked=0.6, **changes)
+    output = build_state_evolution(task, Learner(loss=loss)).output
+    lattice = replace(output, geometry=geometry_of(task.attention, "causal", 3))
+    sectors, field = output.geometry.sectors, 0.8 * np.sqrt(task.unasked_variance)
+    state = (*(0.9, 1.1)[:sectors], *(0.75, 0.7)[:sectors], field, *(0.3, 0.4)[:sectors])
+    parts = output.parts(*state, level=3)
+    exact = lattice.averages(*state, level=3, detail=1)
+    for derivative, form in ((True, "derivative"), (False, "stein")):
+        hats = [output.hats_of(part, *state, derivative=derivative) for part in parts]
+        found = np.array([[*one.sectors.ravel(), *one.effective] for one in hats])
+        wanted = lattice.hats_of(exact, *state, derivative=derivative)
+        error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
+        gap = np.abs(found.mean(axis=0) - [*wanted.sectors.ravel(), *wanted.effective])
+        # eight parts: 6 standard errors are a chance of 5e-4 for Student's t of seven degrees of freedom
+        assert np.all(gap < 6.0 * error), form
+        assert np.all(error < (5e-3 if derivative else 5e-2) * np.abs(found.mean(axis=0))), form  # else no test
+
+
+def test_origin_of_rows_with_a_field_is_that_of_a_lattice():
+    """Hats at S = 0 by formula, whose own logit has another variance than the others, and by quadrature."""
+    task = Task(mask="causal", tokens=3, unasked=0.6)
+    output = build_state_evolution(task, Learner()).output
+    wanted = replace(output, geometry=geometry_of("tied", "causal", 3)).at_origin(3).sectors
+    # error of the lattice, whose check rule differs by less than 1e-7
+    assert output.at_origin(3).sectors == pytest.approx(wanted, rel=1e-6)
+
+
+def test_what_is_not_known_of_own_logits_is_said():
+    """The first thing learned is not derived where a token sees its own logit."""
+    for labels, loss in (("soft", "squared"), ("hard", "cross-entropy")):
+        learner = Learner(weight_decay=0.5, loss=loss)
+        found = thresholds(Task(attention="self", unasked=0.5, labels=labels), learner)
+        assert found.unasked_emergence is None
+        assert "unasked_emergence is known only for heads that do not see their own logit" in found.certificate.status
+        assert "unasked" not in thresholds(CROSS.changed(unasked=0.5, labels=labels), learner).certificate.status
+
+
+def test_a_share_that_is_too_large_is_named():
+    problem = build_state_evolution(CROSS.changed(unasked=0.995), Learner(weight_decay=1.0))
+    error = no_solution_error(problem, 1.0, NotConverged("the residual stopped."))
+    assert str(error).endswith("lower unasked, beta0 or the power of the target.")

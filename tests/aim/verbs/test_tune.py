@@ -1,16 +1,18 @@
 """The search for the best weight decay, on given functions of log λ in place of predictions."""
 
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from onehead.aim import Learner, Task, tune
+from onehead.aim.solve.certificate import AimCertificate
 from onehead.aim.verbs import decay_bracket
 from onehead.aim.verbs import tune as tuning
 from onehead.aim.verbs.decay_bracket import LOG_DECAY_TOLERANCE, lowest_bracket, refine_minimum
 from onehead.aim.verbs.tune import FLAT_TOLERANCE, _flat_range
-from onehead.results import Certificate
+from onehead.errors import NotConverged
 
 
 def _solver_of(error):
@@ -108,7 +110,7 @@ def test_the_search_takes_few_solves_and_scans_with_low_accuracy(monkeypatch):
     lowest = min(error for _, error in best.scan)
     high = tuning.FAR_ABOVE * lowest
     _, *far = sorted((d for d, error in best.scan if error > high and d < best.weight_decay), reverse=True)
-    assert len(far) > 3
+    assert len(far) >= 1
     assert all(dict(asked)[decay] is None for decay in far)
     # a quartic through nine errors from 0.03 to 0.075 with accuracy 1e-5 is lowest at 0.04801, by 0.1212068
     assert best.weight_decay == pytest.approx(0.04801, rel=0.02)
@@ -165,12 +167,12 @@ def test_the_flat_range_where_the_limit_is_best():
 )
 def test_the_status_says_where_the_optimum_lies(monkeypatch, error, status, minimum):
     """With given errors as functions of log λ, and a map that vanishes at λ = 1."""
-    certificate = Certificate(status="converged", kind="claim")
+    certificate = AimCertificate(status="converged", kind="claim")
 
     def solve(task, learner, alpha, near=None, **options):
         decay = learner.decay
         x = float(np.log(decay)) if decay > 0.0 else -np.inf
-        return SimpleNamespace(test_error=error(max(x, -99.0)), certificate=certificate, learner=learner, x=x)
+        return SimpleNamespace(test_error=error(max(x, -99.0)), certificate=certificate, learner=learner, x=x, rank=0.5)
 
     def slope(point):
         return (error(point.x + 1e-4) - error(point.x - 1e-4)) / 2e-4
@@ -185,3 +187,41 @@ def test_the_status_says_where_the_optimum_lies(monkeypatch, error, status, mini
     if minimum is not None:
         assert np.log(max(best.weight_decay, 1e-300)) == pytest.approx(max(minimum, np.log(1e-300)), abs=2e-3)
         assert best.test_error == pytest.approx(error(max(minimum, -99.0)), abs=1e-5)
+
+
+@pytest.mark.parametrize(("noise", "solves"), [(0.5, 5), (0.0, 11)])
+def test_a_scan_ends_where_minima_compete_far_above_the_lowest_error(monkeypatch, noise, solves):
+    """Of ten weight decays the third and the fourth cannot be solved, or have competing minima: with noise no fifth is
+    tried. The learner's own is one more, and so is the limit without noise.
+    """
+    for unsolved in (True, False):
+        asked = []
+
+        def solve(task, learner, alpha, near=None, asked=asked, unsolved=unsolved, **options):
+            decay = learner.decay
+            asked.append(decay)
+            if unsolved and decay < 0.1:
+                raise NotConverged("no solution.")
+            certificate = AimCertificate(status="converged", kind="claim", switch_mass=0.5 if decay < 0.1 else 0.0)
+            error = 1.0 if decay > 0.1 else 2.0
+            return SimpleNamespace(test_error=error, certificate=certificate, learner=learner, rank=0.5)
+
+        monkeypatch.setattr(tuning, "predict", solve)
+        monkeypatch.setattr(tuning, "_vanishing_decay", lambda *_: 1.0)
+        for module in (tuning, decay_bracket):
+            monkeypatch.setattr(module, "decay_slope", lambda point: 0.0)
+        best = tune(Task(noise=noise), Learner(weight_decay=0.5), 0.3)
+        assert best.weight_decay > 0.1
+        assert len(set(asked) - {0.0}) == solves
+        assert (0.0 in asked) == (noise == 0.0)
+
+
+@pytest.mark.slow
+def test_a_search_through_competing_minima_ends():
+    """It took minutes while Newton's method made 200 steps wherever the diagonal part of a Hessian was negative."""
+    task = Task(attention="cross", tokens=64, noise=1.0, beta0=4.0)
+    started = time.process_time()
+    best = tune(task, Learner(), 0.002)
+    assert time.process_time() - started < 60.0  # 15 to 20 s of a processor that does nothing else
+    assert best.point.rank == 0.0
+    assert "the zero map is best" in best.certificate.status

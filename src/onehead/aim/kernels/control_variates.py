@@ -74,10 +74,10 @@ def add_mirror_pair(sums, node, chance, steepest, values, control, mean_of, mean
 
 
 @njit
-def two_group_stein_controls(Q, powers, values, control):  # type: ignore[no-untyped-def]
-    """Stein combinations of the proximal point in two groups of logits, of which ``powers`` are q and m."""
+def two_group_stein_controls(powers, values, control):  # type: ignore[no-untyped-def]
+    """Stein combinations of the proximal point in two groups of logits, of which ``powers`` are q, m, Sigma and Q."""
     for group in range(2):
-        q, m = powers[0, group], powers[1, group]
+        q, m, Q = powers[0, group], powers[1, group], powers[3, group]
         control[2 * group] = values[5 + group] - Q * values[11 + group] + m * values[9 + group]
         control[2 * group + 1] = values[7 + group] - m * values[11 + group] + q * values[9 + group]
 

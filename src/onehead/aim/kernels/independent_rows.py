@@ -59,11 +59,11 @@ def row_loss(kind, h, y, p, g, w):  # type: ignore[no-untyped-def]
 
 @njit
 def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
-    """Fill the diagonal D of A = Hessian + held; return the 2 x 2 matrix between p and w of the inverse, and whether A
-    is positive definite.
+    """Fill the diagonal of Hessian + held; return the 2 x 2 matrix between p and w of the inverse, and whether
+    Hessian + held is positive definite.
 
-    A = D + U K U' with U = (p, w). By Sylvester's law of inertia A has as many negative eigenvalues as D and
-    -(K^-1 + U' D^-1 U) together, less the one of -K^-1 for the squared loss: one entry of D may be negative.
+    By Sylvester's law of inertia it is where K^-1 + G has one negative eigenvalue more than the diagonal D has negative
+    entries.
     """
     n = p.shape[0]
     k00, k01 = -1.0, 0.0
@@ -72,8 +72,7 @@ def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
     a, b, c, negative = 0.0, 0.0, 0.0, 0
     for i in range(n):
         D[i] = held[i] + (p[i] if kind == CROSS_ENTROPY else 2.0 * (w[i] - s * p[i]))
-        if not D[i] > 0.0:
-            negative += 1
+        negative += 1 if D[i] < 0.0 else 0
         along, across = p[i] / D[i], w[i] / D[i]
         a += p[i] * along
         b += w[i] * along
@@ -84,7 +83,7 @@ def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
     m00 = (u11 * k00 - u01 * k01) / determinant
     m01 = u11 * k01 / determinant
     m11 = -u10 * k01 / determinant
-    # det(1 + K G) has the sign of -det(K^-1 + G), whose first entry is a
+    # det K = -4, so that the determinant is positive where K^-1 + G has one negative eigenvalue
     definite = determinant > 1e-12 if negative == 0 else negative == 1 and determinant < -1e-12 and a < 0.0
     return m00, m01, m11, definite
 

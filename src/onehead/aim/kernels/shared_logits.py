@@ -7,8 +7,9 @@ the logit ab alone:
 
     A = D + U K U',    A^-1 = D^-1 - D^-1 U (K^-1 + U' D^-1 U)^-1 U' D^-1,
 
-so that a Newton step factors a matrix of 2T rows. A is positive definite if D is, and K^-1 + U' D^-1 U has as many
-negative pivots as K^-1, one for each row. Nodes are taken side by side (`onehead.aim.kernels.simd`).
+so that a Newton step factors a matrix of 2T rows. By Sylvester's law of inertia A is positive definite if
+K^-1 + U' D^-1 U has as many negative pivots as D and K^-1 together, which has one for each row. Nodes are taken side
+by side (`onehead.aim.kernels.simd`).
 """
 
 import math

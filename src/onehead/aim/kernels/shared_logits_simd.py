@@ -155,7 +155,7 @@ def add_directions(T, both, place, p, w, by, R):  # type: ignore[no-untyped-def]
 @njit
 def _factor(problem, work):  # type: ignore[no-untyped-def]
     """Fill 1/D and the factors of K^-1 + U' D^-1 U with every node's ``hold``, and whether the Hessian is positive
-    definite.
+    definite: whether there are as many negative pivots as rows and negative entries of D.
     """
     kind, place, held, _, _ = problem
     p, w, s, t, D, R, hold, definite, negative = (
@@ -163,9 +163,11 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
     )  # fmt: skip
     T, both = place.shape[0], kind != CROSS_ENTROPY
     size = 2 * T if both else T
+    expected = 3
     for k in range(LANES):
         definite[k] = 1.0
         negative[0, k] = 0.0
+        negative[expected, k] = T
     for a in range(T):
         for b in range(a, T):
             i, ab, ba, tight = place[a, b], a * T + b, b * T + a, held[place[a, b]]
@@ -179,7 +181,7 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
                 for k in range(LANES):
                     D[i, k] = hold[k] * tight + p[ab, k] + other * p[ba, k]
             for k in range(LANES):
-                definite[k] = definite[k] if D[i, k] > 0.0 else 0.0
+                negative[expected, k] += 1.0 if D[i, k] < 0.0 else 0.0
                 D[i, k] = 1.0 / D[i, k]
     add_directions(T, both, place, p, w, D, R)
     for a in range(T):
@@ -197,7 +199,7 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
     else:
         _eliminate(T, R, definite, negative)
     for k in range(LANES):
-        definite[k] = definite[k] if negative[0, k] == T else 0.0
+        definite[k] = definite[k] if negative[0, k] == negative[expected, k] else 0.0
 
 
 @njit

@@ -1,15 +1,16 @@
-"""Averages over a row of untied self-attention that sees its own logit, in a time that grows with the number of columns
-(U5.2, L6).
+"""Averages over a row of self-attention that sees its own logit, in a time that grows with the number of columns (U5.2,
+D2.2, L6).
 
 The logits of a row are independent; all are alike but the last, the token's own, which knows the symmetric part of the
-map alone. What sectors take is a combination of sums over the others and of the own one. The equations of a row are
-those of `onehead.aim.kernels.independent_rows`; nodes are taken side by side (`onehead.aim.kernels.simd`).
+map alone. Fields that all queries share add to the variances of label and learner, and not to Sigma. What sectors take
+is a combination of sums over the others and of the own one. The equations of a row are those of
+`onehead.aim.kernels.independent_rows`; nodes are taken side by side (`onehead.aim.kernels.simd`).
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import float64, int64, types
+from numba import int64, types
 
 from onehead.aim.kernels.arguments import MATRIX, MODES, NODES, SLICES, Branch, Start
 from onehead.aim.kernels.control_variates import (
@@ -234,9 +235,9 @@ def _search(problem, h, branch, work, other, lower):  # type: ignore[no-untyped-
     _minimise(problem, h, work)  # minima already: this refills the work space
 
 
-@njit(types.void(int64, MATRIX, float64, NODES, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy")
-def two_sector_row_sums(kind, powers, Q, nodes, modes, slices, out):  # type: ignore[no-untyped-def]
-    """Sums over nodes, mirror images in turn; ``powers`` are q, m and Sigma of the other logits and of the own one.
+@njit(types.void(int64, MATRIX, NODES, MODES, SLICES, MATRIX))
+def two_sector_row_sums(kind, powers, nodes, modes, slices, out):  # type: ignore[no-untyped-def]
+    """Sums over nodes, mirror images in turn; ``powers`` are q, m, Sigma and Q of the other logits and of the own one.
 
     A hard label is summed over all its values, each with the probability that the target's softmax gives it, and has a
     warm point each. It depends on the logits of the target through these probabilities alone, so that de/dt is e times
@@ -262,7 +263,7 @@ def two_sector_row_sums(kind, powers, Q, nodes, modes, slices, out):  # type: ig
     p, w, D, scale, sums_of, value, worst = work.p, work.w, work.inverse, work.scale, work.sums, work.value, work.worst
     solved, spread = work.move, work.trial
     problem = _Problem(kind, place, held, v, y)
-    label_power, own_power, both, left = np.full(n, Q), np.empty(n), np.empty(n), np.zeros(3)
+    label_power, own_power, both, left = np.empty(n), np.empty(n), np.empty(n), np.zeros(3)
     values, control, spare = np.zeros((GROUPED_AVERAGES, LANES)), np.zeros((CONTROL_COUNT, LANES)), np.zeros(9 * LANES)
     means = np.empty((LANES // 2, CONTROL_COUNT + GROUPED_AVERAGES))
     chances, tilts, lower, largest, chance = (
@@ -273,6 +274,7 @@ def two_sector_row_sums(kind, powers, Q, nodes, modes, slices, out):  # type: ig
     for i in range(n):
         group = 1 if i == n - 1 else 0
         own_power[i], both[i], held[i] = powers[0, group], powers[1, group], 1.0 / powers[2, group]
+        label_power[i] = powers[3, group]
     all_powers = (label_power, own_power, both)
     for part in range(first, last):
         sums = out[part]
@@ -283,9 +285,10 @@ def two_sector_row_sums(kind, powers, Q, nodes, modes, slices, out):  # type: ig
                 chances[k] = weights[node + k] if node + k < stop else 0.0
                 largest[k] = 0.0
             for i in range(n):
-                slope, free = both[i] / Q, np.sqrt(max(own_power[i] - both[i] * both[i] / Q, 0.0))
+                root, slope = np.sqrt(label_power[i]), both[i] / label_power[i]
+                free = np.sqrt(max(own_power[i] - slope * both[i], 0.0))
                 for k in range(LANES):
-                    target[i, k] = np.sqrt(Q) * label_nodes[min(node + k, stop - 1), i]
+                    target[i, k] = root * label_nodes[min(node + k, stop - 1), i]
                     v[i, k] = slope * target[i, k] + free * free_nodes[min(node + k, stop - 1), i]
             softmax_rows(target, place, label, label_bits, scale)
             log_normalisations(scale, 1, label_z)
@@ -368,7 +371,7 @@ def two_sector_row_sums(kind, powers, Q, nodes, modes, slices, out):  # type: ig
                         control[BASIC_CONTROLS + 4, k] += own * own * own * own
             if stein == 1:
                 for group in range(2):
-                    q, m = powers[0, group], powers[1, group]
+                    q, m, Q = powers[0, group], powers[1, group], powers[3, group]
                     for k in range(LANES):
                         pull, response = values[9 + group, k], values[11 + group, k]
                         control[2 * group, k] = values[5 + group, k] - Q * response + m * pull

@@ -13,7 +13,7 @@ that of the other.
 """
 
 import numpy as np
-from numba import float64, int64, types
+from numba import int64, types
 
 from onehead.aim.kernels.arguments import MATRIX, MODES, NODES, SLICES
 from onehead.aim.kernels.control_variates import (
@@ -220,10 +220,8 @@ def _answers(kind, across, p, w, y, G1, G2, M, inverse, c, b, e):  # type: ignor
     return total
 
 
-@njit(
-    types.void(int64, int64, MATRIX, float64, NODES, MODES, SLICES, MATRIX), cache=True, nogil=True, error_model="numpy"
-)
-def two_sector_shared_logit_sums(kind, tokens, powers, Q, nodes, modes, slices, out):  # type: ignore[no-untyped-def]
+@njit(types.void(int64, int64, MATRIX, NODES, MODES, SLICES, MATRIX))
+def two_sector_shared_logit_sums(kind, tokens, powers, nodes, modes, slices, out):  # type: ignore[no-untyped-def]
     """`two_sector_row_sums` for all rows together, the groups being the two sectors, of which ``powers`` are q, m and
     Sigma.
 
@@ -247,8 +245,8 @@ def two_sector_shared_logit_sums(kind, tokens, powers, Q, nodes, modes, slices, 
     work = (gradient, move, trial, (p, g, w, s, t), (G1, G2, R, c, e))
     values, control = np.empty(GROUPED_AVERAGES), np.empty(CONTROL_COUNT)
     mean_of, mean = np.empty(GROUPED_AVERAGES), np.empty(CONTROL_COUNT)
-    slopes = powers[1] / Q
-    spares = np.sqrt(np.maximum(powers[0] - powers[1] ** 2 / Q, 0.0))
+    Q, slopes = powers[3, 0], powers[1] / powers[3]
+    spares = np.sqrt(np.maximum(powers[0] - powers[1] ** 2 / powers[3], 0.0))
     k = np.array([0.5 / powers[2, 0] + 0.5 / powers[2, 1], 0.5 / powers[2, 0] - 0.5 / powers[2, 1], 1.0 / powers[2, 0]])
     problem, spare_points = (kind, k, v, y), (np.empty(shape), np.empty(shape))
     label_power, own_power, both, left = np.full(T, Q), np.empty(T), np.empty(T), np.zeros(3)
@@ -319,5 +317,5 @@ def two_sector_shared_logit_sums(kind, tokens, powers, Q, nodes, modes, slices, 
                 for i in range(T * T):
                     quartics(label_nodes[node, i], free_nodes[node, i], control)
             if stein == 1:
-                two_group_stein_controls(Q, powers, values, control)
+                two_group_stein_controls(powers, values, control)
             add_mirror_pair(sums, node, weights[node], largest_entry(gradient), values, control, mean_of, mean)

@@ -199,10 +199,13 @@ def _lowest(
     failure: SolveError | None = None
     branches = coarse_branches(problem, alpha, BRANCH_TOLERANCE)
     if zero is None:
+        reached = ""
         if start is None and branches:
-            start = Start(min(branches, key=lambda branch: branch.objective).coordinates)
+            first = min(branches, key=lambda branch: branch.objective)
+            branches = [branch for branch in branches if branch is not first]
+            start, reached = Start(first.coordinates), first.reached_from
         try:
-            solutions.append((_solve(problem, alpha, start, accuracy), ""))
+            solutions.append((_solve(problem, alpha, start, accuracy), reached))
         except SolveError as error:
             failure = error
     for branch in branches:

@@ -5,7 +5,7 @@ The equations are solved on one set of nodes. At the solution y another set give
 its own solution at y + (1 - F')^-1 (F_r(y) - y). Every reported number is evaluated there too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,22 +14,10 @@ import numpy as np
 from onehead.aim.solve.fixed_sample_ratio import Iterate, Vector, state_evolution_step
 from onehead.aim.solve.strategy import difference_steps, overlap_steps, project
 from onehead.aim.theory.order_parameters import Hats, Overlaps
-from onehead.aim.theory.output.averages import Averages, ProxCache, parts_error
+from onehead.aim.theory.output.averages import ProxCache, parts_error
 from onehead.aim.theory.output.base import OutputChannel
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError
-
-__all__ = [
-    "Alternative",
-    "ErrorEstimate",
-    "Linearisation",
-    "error_on_fresh",
-    "estimate_errors",
-    "limit_error_estimate",
-    "linearise",
-    "stated_errors",
-    "zero_map_error_estimate",
-]
 
 MAXIMUM_SHIFT = 2.0  # of a coordinate such as log q: beyond it linear response says no more than "far"
 MAXIMUM_NEWTON_STEP = 0.1  # from coordinates that solve the equations within a hundredth
@@ -42,7 +30,7 @@ JUMP_SIGNIFICANCE, JUMP_SIGNIFICANCE_SINGLE = 4.0, 7.0
 
 class Linearisation(NamedTuple):
     """Derivatives in the coordinates y: of one step F of the equations, of the coordinates of the hats, and of the
-    averages, if these are plain numbers.
+    averages, if their slopes are of use.
 
     ``gap`` is F(y) - y where they were taken.
     """
@@ -133,7 +121,8 @@ def linearise(problem: StateEvolution, alpha: float, y: Vector) -> Linearisation
 
     def at(coordinates: Vector) -> tuple[Vector, Vector, Vector]:
         hats, overlaps = state_evolution_step(problem, alpha, coordinates, 0, cache=cache)
-        averages = np.array(cache.averages if isinstance(cache.averages, Averages) else ())
+        # a solution is extrapolated on sampled points only; on a lattice some averages may not have been asked for
+        averages = cache.averages.numbers if problem.output.geometry.sampled else np.empty(0)
         return overlaps.coordinates, hats.coordinates, averages
 
     centre = at(y)
@@ -151,6 +140,16 @@ def linearise(problem: StateEvolution, alpha: float, y: Vector) -> Linearisation
 def estimate_errors(problem: StateEvolution, iterate: Iterate, linearisation: Linearisation) -> ErrorEstimate:
     """Collect the alternatives to a converged iterate."""
     return _ErrorEstimator(problem, iterate, linearisation).estimate()
+
+
+def jump_significance(output: OutputChannel, state: tuple[float, ...], parts: Sequence[Any]) -> float:
+    """Return by how many standard errors over the parts of a rule the Stein forms of the hats differ from the
+    derivatives (2.6).
+    """
+    both = [[output.hats_of(part, *state, derivative=form).coordinates for form in (False, True)] for part in parts]
+    gaps = np.array([stein - derivative for stein, derivative in both])
+    gap, error = np.abs(gaps.mean(axis=0)), gaps.std(axis=0, ddof=1) / np.sqrt(len(gaps))
+    return float(np.max(gap[error > 0.0] / error[error > 0.0], initial=0.0))
 
 
 def _overlap_coordinates(at: Alternative) -> Vector:

@@ -126,8 +126,9 @@ def solve_at_alpha(
         # a proximal point whose tracked minimum disappears jumps once; allow extra iterations for these transients
         patience=TRACKING_PATIENCE if cache.track_minimum else PATIENCE,
         project=lambda y: project(problem, y),
-        # with sampled directions the iteration keeps the secants it starts with, and as many of its own
-        memory=max(ANDERSON_MEMORY, 2 * start.size if sampled_directions else 0),
+        # with sampled directions, or more unknowns than it remembers, the iteration keeps the secants it starts with,
+        # and as many of its own
+        memory=max(ANDERSON_MEMORY, 2 * start.size if sampled_directions or start.size > ANDERSON_MEMORY else 0),
         secants=secants,
     )
     hats, overlaps = last["step"]

@@ -128,7 +128,8 @@ def no_solution_error(problem: StateEvolution, alpha: float, failure: SolveError
             f"label logits of standard deviation {deviation:.3g} make labels nearly one-hot, which the quadrature "
             "rules do not resolve"
         )
-        advice = "lower beta0 or the power of the target"
+        mostly_unasked = problem.directions.separate_power > 0.5 * problem.label_power
+        advice = f"lower {'unasked, ' if mostly_unasked else ''}beta0 or the power of the target"
     if problem.noise > 0.0 and problem.decay < SMALL_DECAY * largest_decay(problem, alpha):
         causes.append(
             "with noisy labels and so little weight decay the output layer has many competing minima, and the theory "

@@ -8,7 +8,14 @@ import numpy as np
 
 from onehead.aim.logits.row import LONGEST_ROW
 from onehead.aim.solve.continuation import continue_in_decay, continue_in_sigma
-from onehead.aim.solve.error_estimate import ErrorEstimate, Linearisation, error_on_fresh, estimate_errors, linearise
+from onehead.aim.solve.error_estimate import (
+    ErrorEstimate,
+    Linearisation,
+    error_on_fresh,
+    estimate_errors,
+    jump_significance,
+    linearise,
+)
 from onehead.aim.solve.fixed_sample_ratio import (
     Iterate,
     NegativeOverlap,
@@ -37,6 +44,7 @@ MAXIMUM_RELATIVE_ERROR = 1.0  # of q or m, beyond which there is nothing to repo
 SKIPPED_ERROR = 1.9  # error of a lattice over that wanted, beyond which the finest lattice follows at once
 LEVEL_GAIN = 5.0  # least factor between the error of the coarsest lattice and that of the next one
 JUMPING_LEVELS = (3, 4)  # where points jump between minima, errors fall slowly with the number of nodes
+CERTAIN_JUMPS = 10.0  # standard errors by which Stein forms differ from derivatives at a solution on the coarsest rule
 LAST_TRACKED_LEVEL = 3  # where minima compete the theory is approximate, and the finest rule not worth its cost
 
 
@@ -117,7 +125,7 @@ def solve(
         near = start.coordinates if start is not None else None
         tolerance = BEFORE_NEWTON_TOLERANCE if problem.output.geometry.sampled else BEFORE_CORRECTION_TOLERANCE
         coarse = _solve_coarsely(problem, alpha, near, tolerance)
-        refined = _with_single_minimum(problem, coarse[0])
+        refined = _with_jumps(_with_single_minimum(problem, coarse[0]), coarse[0])
         solution = _refine_rules(refined, alpha, *coarse, fine_enough, accuracy, is_coarse_solution=True)
     if solution.error_estimate.multiple_minima:
         # the single-minimum assumption failed: solve again without it
@@ -152,6 +160,22 @@ def _with_single_minimum(problem: StateEvolution, coordinates: Vector) -> StateE
     if not output.has_one_minimum(*overlaps.state, level=0):
         return problem
     return replace(problem, output=replace(output, single_minimum=True))
+
+
+def _with_jumps(problem: StateEvolution, coordinates: Vector) -> StateEvolution:
+    """Return the equations by Stein forms, where these differ from derivatives by far more than their sampling error.
+
+    Derivatives do not see that proximal points jump: where they certainly do, a solution by derivatives would be slow
+    and is not needed. Otherwise the error estimate of a solution decides.
+    """
+    output, state = problem.output, problem.zero.at(coordinates).state
+    several = output.uses_controls and output.branch == "label" and not output.single_minimum
+    if not several or output.convex_at(*problem.zero.at(coordinates).sigmas):
+        return problem
+    parts = output.parts(*state, level=output.geometry.levels[0])
+    if jump_significance(output, state, parts) < CERTAIN_JUMPS:
+        return problem
+    return replace(problem, output=replace(output, prox_jumps=True))
 
 
 def _refine_rules(

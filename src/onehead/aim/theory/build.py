@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from onehead.aim.logits.geometry import Geometry, geometry_of, one_sector_rows, with_sampled_points
+from onehead.aim.logits.geometry import Geometry, geometry_of, one_sector_rows, with_sampled_points, with_sampled_rows
 from onehead.aim.losses import loss_for_labels
 from onehead.aim.task import MAX_LOGITS, Learner, Task
 from onehead.aim.theory.directions import NO_DIRECTIONS
@@ -120,6 +120,10 @@ def _output(task: Task, learner: Learner, geometry: Geometry) -> "partial[Any]":
     if count:
         leading = TiedLeadingOutput if task.tied else CrossLeadingOutput
         return partial(leading, geometry=with_sampled_points(geometry), directions=leading_directions(task, count))
+    loss = loss_for_labels(task.labels, learner.loss)
+    # a lattice is as fast for hard labels, and more accurate close to separability; not for many sizes of a field
+    if task.unasked and loss.compiled_kind is not None and (task.fluctuation or not loss.hard):
+        geometry = with_sampled_rows(geometry)
     if task.unasked and task.fluctuation:
         settings: dict[str, Any] = {"directions": unasked_field(task), "fluctuation": task.fluctuation}
         return partial(FluctuatingOutput, geometry=geometry, **settings)

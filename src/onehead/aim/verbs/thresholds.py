@@ -10,13 +10,17 @@ from onehead.aim.task import Learner, Task
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.infinite_data import plateau_of
 from onehead.aim.theory.limits.separability import KNOWN
-from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
+from onehead.aim.theory.limits.unasked_emergence import LONGEST, unasked_emergence
 from onehead.aim.theory.order_parameters import INFINITE, Interpolating
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.results import Certificate, Result
 from onehead.validation import instance, optional
 
 RECOVERY_UNKNOWN = "; recovery of self-attention that sees its own logit is not known"
+UNASKED_UNKNOWN = (
+    "; unasked_emergence is known only for heads that do not see their own logit, with a loss of this package, nested "
+    f"masks and at most {LONGEST} tokens in a row"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +140,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
     if transition.zero_spinodal is None:
         warnings += unsearched(problem)
     first = unasked_emergence(problem, task.token_mean) if task.unasked else None
+    unrecovered = _why_never_recovered(problem) if known else RECOVERY_UNKNOWN
     return Thresholds(
         interpolation=ratio,
         recovery=problem.recovery if known else None,
@@ -148,7 +153,7 @@ def thresholds(task: Task, learner: Learner | None = None) -> Thresholds:
         separability=None,
         unasked_emergence=None if first is None else first[0],
         certificate=Certificate(
-            status=f"converged{_why_never_recovered(problem) if known else RECOVERY_UNKNOWN}",
+            status=f"converged{unrecovered}{_why_no_first(task, first)}",
             kind="heuristic" if warnings else "conjecture" if task.depends_on_kurtosis else "claim",
             residual=state.residual if state is not None else 0.0,
             errors={} if first is None else {"unasked_emergence": first[1]},
@@ -184,13 +189,18 @@ def _hard_label_thresholds(task: Task, learner: Learner, problem: StateEvolution
         separability=ratio,
         unasked_emergence=None if first is None else first[0],
         certificate=Certificate(
-            status=f"converged; recovery is infinite: a drawn label is never sure{unknown}",
+            status=f"converged; recovery is infinite: a drawn label is never sure{unknown}{_why_no_first(task, first)}",
             kind="conjecture",
             errors=errors if first is None else errors | {"unasked_emergence": first[1]},
         ),
         task=task,
         learner=learner,
     )
+
+
+def _why_no_first(task: Task, first: tuple[float, float] | None) -> str:
+    """End of the status that says why the emergence of the unasked part is not given; empty if it is."""
+    return UNASKED_UNKNOWN if task.unasked and first is None else ""
 
 
 def _why_never_recovered(problem: StateEvolution) -> str:

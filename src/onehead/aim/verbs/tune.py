@@ -9,6 +9,7 @@ import numpy as np
 
 from onehead.aim.flat_parameters import validate_problem
 from onehead.aim.solve.branches import vanishing_decay
+from onehead.aim.solve.solver import VISIBLE_SWITCH_MASS
 from onehead.aim.task import Learner, Task, check_alpha
 from onehead.aim.theory.build import build_several_heads, build_state_evolution, heads_are_coupled
 from onehead.aim.verbs.bayes import BayesReference, check_bayes_comparison, describe_bayes_gap
@@ -26,6 +27,7 @@ LARGEST_DECAY = float(parameters_of(Learner)["weight_decay"].bounds["le"]) / 10.
 SCAN_DECADES = 6  # range of the scan in decades of λ, down from the value at which the map vanishes
 SCAN_POINTS = 10  # of the global search; errors and slopes at these show every minimum between two of them
 SCAN_ACCURACY = 1e-3  # relative accuracy of the test error in a scan; near the minimum the accuracy asked for is used
+HOPELESS_IN_A_ROW = 2  # weight decays after which a scan ends
 FAR_ABOVE = 1.1  # factor over the lowest test error from which on a scan takes what the default rules give
 FOLLOW_LOG_STEP = 0.1  # first step of log λ from the best weight decay of a neighbour
 FOLLOW_MAX_SOLVES = 8  # after which the minimum of the neighbour is not followed further
@@ -124,8 +126,10 @@ def tune(
     """Find the weight decay λ with the lowest predicted test error at sample ratio α.
 
     The search scans log λ over six decades, down from the value at which the map vanishes (or, trained directly,
-    becomes negligible). Errors, to 0.1 %, and slopes at these values show every minimum between two of them. The lowest
-    one is refined by root finding on the slope, and the limit λ → 0⁺ is added where it could be better.
+    becomes negligible). With noisy labels it ends earlier, at the second value in a row with competing minima and an
+    error far above the lowest, or without a solution. Errors, to 0.1 %, and slopes at these values show every minimum
+    between two of them. The lowest one is refined by root finding on the slope, and the limit λ → 0⁺ is added where it
+    could be better.
 
     Parameters
     ----------
@@ -180,9 +184,13 @@ def tune(
     top, near = _vanishing_decay(task, learner, alpha), None
     scan_accuracy = _scan_accuracy(task, learner, accuracy)
     decays = [float(decay) for decay in top * np.logspace(0.0, -SCAN_DECADES, SCAN_POINTS)]
+    hopeless = 0
     for decay in decays:
         with suppress(SolveError):  # the scan continues at the other values
             near = _scanned(solve, decay, near, scan_accuracy, tried)
+        hopeless = hopeless + 1 if task.noise > 0.0 and _is_hopeless(decay, tried) else 0
+        if hopeless == HOPELESS_IN_A_ROW:
+            break
     found = None
     with suppress(SolveError):  # slopes near a perfect recovery may fail; the scan and the limit are left
         bracket = lowest_bracket([tried[decay] for decay in decays if decay in tried])
@@ -190,7 +198,9 @@ def tune(
             found = refine_minimum(lambda x: solve(float(np.exp(x)), bracket.near, accuracy), bracket)
     lowest = min((point.test_error for point in tried.values()), default=np.inf)
     limit = np.inf
-    falling = decays[-1] not in tried or tried[decays[-1]].test_error <= lowest * (1.0 + 10.0 * FLAT_TOLERANCE)
+    falling = hopeless < HOPELESS_IN_A_ROW and (
+        decays[-1] not in tried or tried[decays[-1]].test_error <= lowest * (1.0 + 10.0 * FLAT_TOLERANCE)
+    )
     coupled = heads_are_coupled(task, learner)  # their limit is not known
     if (
         falling or task.noise == 0.0
@@ -210,7 +220,7 @@ def tune(
         status = "converged: flat, the test error hardly depends on the weight decay"
     elif winner == 0.0 or (limit <= point.test_error * (1.0 + 1e-9) and winner <= decays[-1]):
         status = "converged: boundary, the smaller the weight decay the better (the limit 0+ is best)"
-    elif winner >= decays[0] * (1.0 - 1e-9):
+    elif winner >= decays[0] * (1.0 - 1e-9) or point.rank == 0.0:
         status = "converged: boundary, the larger the weight decay the better (the zero map is best)"
     else:
         status = "converged: optimum inside the range"
@@ -304,6 +314,19 @@ def _scanned(
         return solve(decay, near, accuracy)
     found = solve(decay, near, None)
     return found if found.test_error > high else solve(decay, found, accuracy)
+
+
+def _is_hopeless(decay: float, tried: dict[float, Prediction]) -> bool:
+    """Whether a larger weight decay had an error far below that of this one, at which minima compete, or whether no
+    solution was found here: with noisy labels smaller ones are worse, and take longest.
+    """
+    if not tried:
+        return False
+    lowest = min(tried, key=lambda known: tried[known].test_error)
+    if decay not in tried:
+        return lowest > decay
+    here = tried[decay]
+    return here.certificate.switch_mass > VISIBLE_SWITCH_MASS and here.test_error > FAR_ABOVE * tried[lowest].test_error
 
 
 def _scan_accuracy(task: Task, learner: Learner, accuracy: float | None) -> float | None:

@@ -27,7 +27,7 @@ def draw(source: DataSource) -> Drawing:
     dim, seeds = 40, 2  # small also in a full figure: hard labels need 8 d² samples
     size = {"dim": dim, "seeds": seeds, "starts": 1}
     measured = (3.0, 8.0)
-    grid = sorted({*np.geomspace(1.5, 12.0, 7).tolist(), *measured})
+    grid = sorted({*(np.linspace(1.5**-0.5, 12.0**-0.5, 25) ** -2).tolist(), *measured})  # lines bend at few samples
     axes_of = ("unasked", "alpha")
     theory = source.theory("cost, theory", "aim.predict", {axes_of: [(f, a) for f in SHARES for a in grid]}, COST)
     runs = source.train(
@@ -48,7 +48,7 @@ def draw(source: DataSource) -> Drawing:
     if first is not None:
         rows = [{**row, "ratio": row["alpha"] * row["dim"]} for row in rows_with(first)]
         marks(middle, rows, "ratio", "unasked_scale", f"trained, d = {dim}", 0)
-    _early(source, middle)
+    _early(source, middle, threshold)
     guide(middle, x=threshold, text="first learned", before=False)
     finish_panel(
         middle, "samples over d", "unasked logits over the target's", "when it is learned", log="x", ylim=(-0.05, 1.0)
@@ -77,13 +77,16 @@ def _with_distance(table: Table) -> Table:
     return Table([row(found) for found in table], lambda _: {})
 
 
-def _early(source: DataSource, axes: "Axes") -> None:
-    """Draw how much is learned of the unasked part from n ~ d samples."""
+def _early(source: DataSource, axes: "Axes", threshold: float) -> None:
+    """Draw how much is learned of the unasked part from n ~ d samples, with most points behind the corner at which it
+    is first learned.
+    """
     from onehead.aim import unasked_curve
     from onehead.aim.flat_parameters import problem_from_parameters
 
     task, learner, _ = problem_from_parameters(FIRST)
-    points = unasked_curve(task, learner, np.geomspace(0.25, 16.0, 13))
+    ratios = [0.25, threshold, *(threshold + np.geomspace(0.01, 16.0 - threshold, 24))]
+    points = unasked_curve(task, learner, ratios)
     columns = {name: [getattr(point, name) for point in points] for name in ("samples_per_dim", "unasked_scale")}
     axes.plot(*columns.values(), color=THEORY, label="theory")
     source.add("first learned, theory", **columns)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,17 @@ class ProxAverages(Protocol):
     def switch_mass(self) -> float:
         """Gaussian mass where the global minimum is not the one reached from the label."""
 
+    @property
+    def numbers(self) -> Array:
+        """All averages as an array, or an empty one where `moved` is not defined."""
+
     def envelope(self, sigma: float) -> float:
         """Moreau envelope E [loss + distance²/(2 Sigma)]."""
+
+    def moved(self, slopes: Array, step: Array) -> Self:
+        """Return averages at a state whose coordinates are larger by ``step``, to first order; ``slopes`` are those of
+        `numbers`.
+        """
 
 
 class Averages(NamedTuple):
@@ -54,9 +63,14 @@ class Averages(NamedTuple):
         """Moreau envelope E [loss + distance²/(2 Sigma)]."""
         return self.loss + 0.5 * self.distance / sigma
 
+    @property
+    def numbers(self) -> Array:
+        """All averages as an array."""
+        return np.array(self)
+
     def moved(self, slopes: Array, step: Array) -> "Averages":
         """Return averages at a state whose coordinates are larger by ``step``, to first order."""
-        return Averages(*(np.array(self) + slopes @ step).tolist())
+        return Averages(*(self.numbers + slopes @ step).tolist())
 
     def with_relative_error(self, share: float) -> "Averages":
         """Return averages perturbed by a relative error: squared distance scaled up, responses scaled down."""

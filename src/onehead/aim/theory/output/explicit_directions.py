@@ -38,6 +38,15 @@ class DirectionAverages(NamedTuple):
         """Gaussian mass where the global minimum is not the one reached from the label."""
         return self.bulk.switch_mass
 
+    @property
+    def numbers(self) -> Array:
+        """None: solutions are not extrapolated along slopes of these averages."""
+        return np.empty(0)
+
+    def moved(self, slopes: Array, step: Array) -> "DirectionAverages":
+        """Return the averages themselves, of which there are no slopes."""
+        return self
+
     def envelope(self, sigma: float) -> float:
         """Moreau envelope E [loss + distance²/(2 Sigma)]."""
         return self.bulk.envelope(sigma)

@@ -53,6 +53,16 @@ class FluctuatingAverages(NamedTuple):
         """Gaussian mass where the global minimum is not the one reached from the label."""
         return self._mean(lambda one: one.switch_mass)
 
+    @property
+    def numbers(self) -> Array:
+        """Averages of the rows of all sizes."""
+        return np.array(self.of_sizes).ravel()
+
+    def moved(self, slopes: Array, step: Array) -> "FluctuatingAverages":
+        """Return averages at a state whose coordinates are larger by ``step``, to first order."""
+        rows = np.array(self.of_sizes) + (slopes @ step).reshape(len(self.of_sizes), -1)
+        return self._replace(of_sizes=tuple(Averages(*row) for row in rows.tolist()))
+
     def envelope(self, sigma: float) -> float:
         """Moreau envelope E [loss + distance²/(2 Sigma)]."""
         return self._mean(lambda one: one.envelope(sigma))

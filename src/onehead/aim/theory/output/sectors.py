@@ -65,12 +65,29 @@ class SectorAverages(NamedTuple):
         """E tr K², which is not needed: no replicon formula is derived for these heads."""
         return np.nan
 
+    @property
+    def numbers(self) -> Array:
+        """All averages as an array: the first three, and the hats in both forms."""
+        hats = [number for form in (self.derivative, self.stein) for number in (*form.sectors.ravel(), *form.effective)]
+        return np.array([self.distance, self.loss, self.switch_mass, *hats])
+
+    def moved(self, slopes: Array, step: Array) -> "SectorAverages":
+        """Return averages at a state whose coordinates are larger by ``step``, to first order."""
+        found = self.numbers + slopes @ step
+        shape, size = self.derivative.sectors.shape, self.derivative.sectors.size
+        derivative, stein = (
+            Hats.from_sectors(form[:size].reshape(shape), tuple(form[size:].tolist()))
+            for form in np.split(found[3:], 2)
+        )
+        distance, loss, switch_mass = found[:3].tolist()
+        return SectorAverages(distance, loss, switch_mass, derivative, stein)
+
     def envelope(self, sigma: float) -> float:
         """Moreau envelope E [loss + distance²/(2 Sigma)]."""
         return self.loss + 0.5 * self.distance
 
 
-def _learner(label: Array, free: Array, Q: float, q: Array, m: Array) -> Array:
+def _learner(label: Array, free: Array, Q: Array, q: Array, m: Array) -> Array:
     """Return logits of the learner from independent normals for the label and for what is independent of it."""
     return np.asarray(m / np.sqrt(Q) * label + np.sqrt(np.maximum(q - m * m / Q, 0.0)) * free)
 
@@ -213,10 +230,14 @@ class SectorOutput(GaussianOutput):
 
     def _grouped(self, block: Block) -> bool:
         """Whether a block is summed over groups of logits: sampled rows whose Newton step is a Woodbury formula (L6,
-        L7). Control variates, which these sums need, are not derived with a field.
+        L7).
+
+        With a field these sums need independent logits: rows by themselves.
         """
-        if block.on_lattice or self.loss.compiled_kind is None or self.directions.count:
+        if block.on_lattice or self.loss.compiled_kind is None:
             return False
+        if self.directions.count:
+            return not block.shares_logits
         return not (block.shares_logits and self.loss.hard and block.choices <= MAX_ENUMERATED_LABELS)
 
     def _uses_controls(self, block: Block) -> bool:
@@ -249,13 +270,17 @@ class SectorOutput(GaussianOutput):
         label, free, _ = self._nodes(block, state, level, False)
         if not self._grouped(block):
             return free.copy()
-        Q, (q, m, _) = self.label_power, self._powers(block, state)
-        groups = block.normal_groups
-        return block.logits_of(_learner(label, free, Q, q[groups], m[groups]))
+        q, m, _, Q = self._powers(block, state)[:, block.normal_groups]
+        return block.logits_of(_learner(label, free, Q, q, m))
 
     def _powers(self, block: Block, state: tuple[float, ...]) -> Array:
-        """Return q, m and Sigma of both groups of logits: the sectors, or the other logits of a row and its own one."""
-        return np.ascontiguousarray(np.reshape(state, (3, 2)) @ block.group_weights)
+        """Return q, m, Sigma and Q of both groups of logits: the sectors, or the other logits of a row and its own one.
+
+        Every column of a row has a field of its own, which adds to all of them but Sigma (D2.2).
+        """
+        (q, m, learned), field, sectors = self._split(state), self._field, self._sectors
+        powers = np.array([q, m, state[-sectors:], sectors * (self._asked_power(),)]) @ block.group_weights
+        return np.ascontiguousarray(powers + np.array([[learned**2], [learned * field], [0.0], [field**2]]))
 
     def _group_sums(
         self,
@@ -268,7 +293,7 @@ class SectorOutput(GaussianOutput):
         """Sum over groups of logits, corrected by control variates."""
         stein = modes.detail > 0 and (self.single_minimum or self.convex_at(*state[-self._sectors :]))
         modes = modes._replace(use_stein_controls=int(stein), all_controls=int(has_enough_points(len(rule[2]))))
-        arguments = (self._powers(block, state), self.label_power, Nodes(*rule, points), modes)
+        arguments = (self._powers(block, state), Nodes(*rule, points), modes)
         kernel: Any = two_sector_row_sums
         before: tuple[Any, ...] = (self.loss.compiled_kind,)
         if block.shares_logits:
@@ -276,27 +301,30 @@ class SectorOutput(GaussianOutput):
         row, rows = block.row, block.row_count
         sums = sum_in_slices(kernel, moments(GROUPED_AVERAGES), block.slice, len(rule[2]), (*before, *arguments))
         means = control_means_of_rows(
-            control_means(self._fresh_row(row, *state[:4])), rows, rows * row.length * NORMAL_QUARTIC_MEANS
+            control_means(self._fresh_row(row, *state[: -self._sectors])),
+            rows,
+            rows * row.length * NORMAL_QUARTIC_MEANS,
         )
         return apply_controls(sums, means, GROUPED_STEIN_AVERAGES)
 
-    def _of_groups(self, block: Block, state: tuple[float, ...], found: Array) -> tuple[Array, Array]:
-        """Return loss, distance and switch mass, and the share of each sector in the sums over groups, in both
-        forms.
+    def _of_groups(self, block: Block, state: tuple[float, ...], found: Array) -> tuple[Array, Array, Array]:
+        """Return loss, distance and switch mass, the share of each sector in the sums over groups, in both forms, and
+        that of the field, of which every column of a row has one.
         """
-        Q, (q, m, _) = self.label_power, self._powers(block, state)
+        q, m, _, Q = self._powers(block, state)
         square, by_label, by_own, pull, response = found[3:].reshape(5, 2)
         area = Q * q - m * m
         stein, stein_pull = (q * by_label - m * by_own) / area, (m * by_label - Q * by_own) / area
-        return found[[0, 1, 2]], np.array([square, response, pull, stein, stein_pull]) @ (2.0 * block.group_weights.T)
+        sums = np.array([square, response, pull, stein, stein_pull])
+        return found[[0, 1, 2]], sums @ (2.0 * block.group_weights.T), sums[1:].sum(axis=1)
 
     def _contract(self, state: tuple[float, ...], sums: list[Array]) -> SectorAverages:
         """Contract the sums with the covariance of each sector, 2 tr(C_c M) (U5.2), and of the field (D2.2)."""
         totals, hats, fields = np.zeros(3), np.zeros((5, self._sectors)), np.zeros(4)
         for block, found in zip(self.geometry.blocks, sums, strict=True):
             if self._grouped(block):
-                some, taken = self._of_groups(block, state, found)
-                totals, hats = totals + some, hats + taken
+                some, taken, of_field = self._of_groups(block, state, found)
+                totals, hats, fields = totals + some, hats + taken, fields + of_field
                 continue
             n = block.dim
             square, by_label, by_own, pull, response = found[4:].reshape(5, n, n)
@@ -387,16 +415,13 @@ class SectorOutput(GaussianOutput):
         return abs(float(gap[::2].mean())), abs(float(gap[1::2].mean()))
 
     def _origin_groups(self, block: Block) -> Array:
-        """(qhat, mhat) of each sector at S = 0 by formula: label logits are independent, and a token's own one sees one
-        sector (L2.6).
-        """
-        n, count = block.length, block.multiplicity * block.row_count
-        yy = SoftmaxRow((Column(n, *3 * (self.label_power,)),)).yy
+        """(qhat, mhat) of each sector at S = 0 by formula: label logits of all rows are independent (L2.6)."""
+        n, row, count = block.length, block.row, block.multiplicity * block.row_count
+        first, second = self._fresh_row(row, *self.label_values()).moments
         factor = 2.0 / n if self.loss.compiled_kind == SQUARED else 1.0
-        pull = np.array([factor**2 * (yy - 1.0 / n), factor * (1.0 - yy)])
-        row = block.row
-        shares = [sum(one.count * one.variances[sector] for one in row.columns) / n for sector in range(2)]
-        return 2.0 * count * np.hstack([share * pull for share in shares])[None]
+        pull = np.array([factor**2 * (second - 2.0 * first / n + 1.0 / n**2), factor * (first - second)])
+        columns = np.array([one.count * np.array(one.variances) for one in row.columns])
+        return np.asarray(2.0 * count * (pull @ columns).T.reshape(1, -1))
 
     def _origin_sums(self, level: int, *, check_rule: bool = False) -> list[Array]:
         """Return for every block (qhat, mhat) of each sector at S = 0 in pieces, one row per slice of the nodes."""

@@ -17,7 +17,7 @@ from checks.soak_layers import draw_layer
 from checks.soak_problems import Problem, choice, draw, log_uniform, uniform
 from onehead.numerics.gaussian import sobol
 
-__all__ = ["draw_problem", "finer_rules", "kind_of"]
+__all__ = ["KINDS", "draw_problem", "finer_rules", "kind_of"]
 
 KINDS = {  # share of each kind of problem; more tokens than in the soak, since sampled points have the larger errors
     "aim.predict": 0.14,
@@ -45,15 +45,16 @@ FINE = {  # the finest lattices of a user have spacings of 0.1 and 0.42
     1: ((0.4, 6.0), (0.08, 7.8), (0.08, 7.8), (0.08, 7.8)),
     2: ((0.8, 5.5), (0.37, 6.6), (0.37, 6.6), (0.37, 6.6)),
 }
-FINE_MODES = (0.7, 0.53, 0.44, 0.35)  # spacings of the lattices of several heads
+FINE_MODES = (0.7, 0.61, 0.53, 0.48, 0.44, 0.39, 0.35)  # spacings of the lattices of several heads
 SAMPLED = ("leading", "leading_cross", "leading_noise", "several_heads")  # output channels with points of their own
 THEORY = "onehead.aim.theory.output."
 
 
-def draw_problem(seed: int, number: int) -> tuple[str, Problem]:
-    """Kind and problem of this number."""
+def draw_problem(seed: int, number: int, only: str | None = None) -> tuple[str, Problem]:
+    """Kind and problem of this number; the kind is ``only``, if that is given."""
     rng = np.random.default_rng([seed, number, 4])
-    kind = choice(rng, **KINDS)
+    drawn = choice(rng, **KINDS)
+    kind = only or drawn
     if kind in ("heads", "tokens", "aim.bayes"):
         problem = draw_head(seed, number)
         task = problem.task | {"tokens": min(problem.task["tokens"], LONGEST[problem.task["attention"]])}

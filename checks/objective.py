@@ -96,7 +96,7 @@ def jump(points: list[Answer]) -> float:
 
 @contextmanager
 def rough_integrals() -> Iterator[None]:
-    """Averages of a softmax with twice the spacing, whose error is up to 1 % instead of 2e-8, in an eighth of the
+    """Averages of a softmax with twice the spacing, whose error is up to 1 % instead of 1e-10, in an eighth of the
     time.
     """
     caches = (softmax_row.cached_row, softmax_row._mean_bump_on, softmax_row._cached_joint_factors)

@@ -5,6 +5,7 @@
 import numpy as np
 import pytest
 
+from onehead.aim.kernels import independent_rows, two_sector_rows
 from onehead.aim.kernels.independent_rows import _bend, row_loss
 from onehead.aim.kernels.losses import SQUARED
 from onehead.aim.logits.blocks import PARTS
@@ -96,6 +97,31 @@ def test_both_kinds_of_labels_of_a_row_keep_their_points():
         assert np.mean(points[:, 0]) > 0.05 and np.mean(points[:, -1]) > 0.05
         np.testing.assert_allclose(points, again, atol=1e-8)
     np.testing.assert_allclose(cold, warm, rtol=1e-8)
+
+
+TARGET = np.array([-21.72, -6.71, 5.21, -0.11, 0.7, 14.76, -0.34, 8.75, -9.27, -3.09, -3.71, 14.63, 0.9])
+LEARNER = np.array([-4.01, -2.65, 3.33, -0.99, -0.11, 0.74, 2.5, 2.69, -4.17, 0.06, -0.87, 3.86, -0.37])
+
+
+def test_a_minimum_where_the_diagonal_of_the_hessian_has_a_negative_entry():
+    """Of two sharp labels the second is missed: the diagonal without p and w is negative, the Hessian is not, and
+    Newton's method has to take its own steps to end in less than `MAX_NEWTON` of them.
+    """
+    label, held, code = np.exp(TARGET - TARGET.max()), np.full(len(TARGET), 1.0 / 16.16), Squared.compiled_kind
+    label /= label.sum()
+    work = independent_rows.row_work(len(TARGET))
+    point, (_, steepest, *_) = independent_rows.newton_row((code, held, LEARNER, label), TARGET.copy(), work)
+    p = np.exp(point - point.max())
+    p /= p.sum()
+    r = p - label
+    gradient = held * (point - LEARNER) + 2.0 * p * (r - r @ p)
+    assert np.abs(gradient).max() < 1e-9 and steepest < 1e-9  # rounding of logits of size 20
+
+    lanes = two_sector_rows._workspace(len(TARGET))
+    v, y, h = (np.repeat(one[:, None], two_sector_rows.LANES, axis=1) for one in (LEARNER, label, TARGET))
+    place = np.arange(len(TARGET)).reshape(1, -1)
+    two_sector_rows._minimise(two_sector_rows._Problem(code, place, held, v, y), h, lanes)
+    np.testing.assert_allclose(h, np.repeat(point[:, None], two_sector_rows.LANES, axis=1), atol=1e-7)
 
 
 def test_a_hessian_is_positive_definite_where_its_eigenvalues_say_so():

@@ -114,6 +114,34 @@ def test_a_thousand_columns():
     assert row.pp == pytest.approx(expected, rel=2e-4)  # the next term is of order e^(4q)/n² = 2e-5
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (Column(5, 6.8, 2.2, 2.1),),
+        (Column(64, 0.1, 30.0, 1.0),),
+        (Column(8000, 0.22, 2.5, 0.74),),
+        (Column(4000, 0.3, 32.0, 3.0), Column(4800, 0.16, 26.0, 2.0)),
+        (Column(5700, 5.5, 1.7, 0.85), Column(100, 0.1, 2.9, 0.54)),
+    ],
+)
+def test_spacing_of_the_integrals(columns, monkeypatch):
+    """Averages lie between zero and one and have errors of 1e-10 + 1e-13 T, also for wide logits and long rows."""
+
+    def averages():
+        softmax._mean_bump_on.cache_clear()
+        row = SoftmaxRow(columns)
+        return np.array([row.pp, row.py, row.log_z]), row._summed(row.moments[0])
+
+    allowed = 1e-10 + 1e-13 * sum(column.count for column in columns)
+    found, total = averages()
+    monkeypatch.setattr(softmax, "STEP", 0.2)
+    monkeypatch.setattr(softmax, "WIDE", 0.8)
+    expected, _ = averages()
+    softmax._mean_bump_on.cache_clear()
+    assert abs(total - 1.0) < allowed
+    assert np.abs(found - expected).max() < allowed
+
+
 @pytest.mark.parametrize("row", [(3, 400.0, 2.0, 15.0), (5, 900.0, 700.0, 600.0), (4, 2.0, 300.0, -5.0)])
 def test_wide_logits_by_sampling(row):
     """Standard deviations of 20 to 30: means over 200,000 samples, in their standard errors."""

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from checks.calibration import TIMES, compared
+from checks.calibration_heads import finer_rules
 
 from onehead.aim import CrossEntropy, Learner, MarchenkoPastur, Squared, Task, predict
 from onehead.aim.logits.blocks import PARTS
@@ -66,3 +68,14 @@ def test_parts_of_a_rule_are_independent_estimates_of_the_same_averages(loss):
     # seen
     assert (np.abs(check_rule - whole)[:4] < 4.0 * 1.5 * error[:4]).all()
     assert (error[:4] < 0.01 * np.abs(whole[:4]) + 1e-12).all()
+
+
+def test_errors_hold_where_two_lattices_err_alike():
+    """Proximal points change fast or jump there, and one check rule shared the error of the lattice by chance."""
+    task = Task(target=MarchenkoPastur(kappa0=0.74697560968), noise=0.5)
+    learner = Learner(weight_decay=0.0032149412004)
+    said = predict(task, learner, 0.23591308253)
+    with finer_rules():
+        true = predict(task, learner, 0.23591308253)
+    for stated, off, other in compared(said, true).values():
+        assert off < TIMES * np.hypot(stated, other)

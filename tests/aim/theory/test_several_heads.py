@@ -64,7 +64,7 @@ def test_averages_agree_with_monte_carlo(heads, tokens, scales):
 
 @pytest.mark.parametrize("sharing", [0.2, 0.5, -0.5])
 def test_derivative_and_stein_forms_agree_where_nothing_jumps(sharing):
-    found = problem(sharing).output.averages(STATE, 1, derivatives=True)
+    found = problem(sharing).output.averages(STATE, 2, derivatives=True)
     # the lattice of spacing 0.6 resolves both to about 1e-5
     np.testing.assert_allclose(found.sigma_stein, found.sigma_derivative, rtol=3e-5)
     np.testing.assert_allclose(found.m_stein, found.m_derivative, rtol=3e-5)
@@ -74,7 +74,7 @@ def test_without_shared_values_the_modes_have_the_averages_of_one_head():
     output = problem(0.5).output
     alone = SeveralHeadsOutput(HeadModes(2, 0.0), output.single)
     q, m, sigma = 0.788357, 0.806382, 2.40468
-    found = alone.averages(ModeState(*(np.full(2, x) for x in (q, m, sigma)), np.ones(2)), 2, derivatives=True)
+    found = alone.averages(ModeState(*(np.full(2, x) for x in (q, m, sigma)), np.ones(2)), 4, derivatives=True)
     hats = output.single.hats(q, m, sigma, level=1)
     np.testing.assert_allclose(found.q_hat, hats.q, rtol=1e-5)
     np.testing.assert_allclose(found.m_derivative, hats.m, rtol=1e-5)

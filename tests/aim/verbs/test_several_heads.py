@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+from checks.calibration import TIMES, compared
+from checks.calibration_heads import finer_rules
 
 from onehead import aim
 from onehead.aim import Learner, Task
@@ -343,3 +345,31 @@ def test_tune_finds_the_minimum():
     best = aim.tune(task, Learner(weight_decay=0.05), 1.0)
     sides = [aim.predict(task, Learner(weight_decay=best.weight_decay * f), 1.0).test_error for f in (0.8, 1.25)]
     assert best.test_error < min(sides)
+
+
+@pytest.mark.parametrize(
+    ("task", "learner", "alpha", "names"),
+    [
+        (
+            {"target": aim.Product(kappa0=0.352759), "sharing": -0.659497, "noise": 1.80011},
+            {"weight_decay": 0.0379602, "param": "direct"},
+            1.7374,
+            ("q", "m", "sigma", "head_error", "q_cross", "m_cross"),  # two rules shared their error by chance
+        ),
+        (
+            {"target": aim.Product(kappa0=1.88058), "sharing": 0.0, "noise": 0.176442},
+            {"weight_decay": 0.052978, "values": "learnt"},
+            8.94159,
+            ("q_cross", "m_cross"),  # small differences of two modes that are solved to a residual
+        ),
+    ],
+)
+def test_stated_errors_hold(task, learner, alpha, names):
+    task, learner = Task(attention="cross", heads=2, **task), Learner(**learner)
+    said = aim.predict(task, learner, alpha)
+    with finer_rules():
+        true = aim.predict(task, learner, alpha)
+    numbers = compared(said, true)
+    for name in names:
+        stated, off, other = numbers[name]
+        assert off < TIMES * np.hypot(stated, other), name

@@ -118,12 +118,13 @@ def _evaluate(problem, h, work):  # type: ignore[no-untyped-def]
 @njit
 def _factor(problem, work):  # type: ignore[no-untyped-def]
     """Fill 1/D and the matrix between p and w of the inverse Hessian with every node's ``hold``, and whether the
-    Hessian is positive definite.
+    Hessian is positive definite, which it may be with one negative entry of D (see `independent_rows`).
     """
     kind, _, held, _, _ = problem
     p, w, D, sums, hold, definite = work.p, work.w, work.inverse, work.sums, work.hold, work.definite
+    negative = definite  # counted in its place
     for k in range(LANES):
-        definite[k], sums[2, k], sums[3, k], sums[4, k] = 1.0, 0.0, 0.0, 0.0
+        negative[k], sums[2, k], sums[3, k], sums[4, k] = 0.0, 0.0, 0.0, 0.0
     for i in range(held.shape[0]):
         tight = held[i]
         if kind == CROSS_ENTROPY:
@@ -133,7 +134,7 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
         else:
             for k in range(LANES):
                 D[i, k] = hold[k] * tight + 2.0 * (w[i, k] - sums[0, k] * p[i, k])
-                definite[k] = definite[k] if D[i, k] > 0.0 else 0.0
+                negative[k] += 0.0 if D[i, k] > 0.0 else 1.0
                 D[i, k] = 1.0 / D[i, k]
                 sums[2, k] += p[i, k] * p[i, k] * D[i, k]
                 sums[3, k] += p[i, k] * w[i, k] * D[i, k]
@@ -149,7 +150,9 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
         sums[5, k], sums[6, k], sums[7, k] = (
             (u11 * k00 - u01 * k01) / determinant, u11 * k01 / determinant, -u10 * k01 / determinant
         )  # fmt: skip
-        definite[k] = definite[k] if determinant > 1e-12 else 0.0
+        with_one = 1.0 if (negative[k] == 1.0) & (determinant < -1e-12) & (a < 0.0) else 0.0
+        with_none = 1.0 if determinant > 1e-12 else 0.0
+        definite[k] = with_none if negative[k] == 0.0 else with_one
 
 
 @njit

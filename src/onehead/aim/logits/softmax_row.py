@@ -17,8 +17,10 @@ from onehead.numerics.gaussian import cumulative, density
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 
-# spacing of log t, and largest of a logit: integrands are analytic in a strip of half-width π/2, so that the error is
-# e^-30
+# spacing of log t, and largest of a logit. The sum over log t of e^(k log t - t Z) is off by the share
+# 2 |Gamma(k + 2 pi i / STEP)| of the integral: 2e-12 for k = 1 and 4e-11 for k = 2; integrands of more variables
+# are analytic in strips as wide. Ends (LEFT, RADIUS) cost e^-24, and 6e-14 per column: averages of a row of T columns,
+# which lie between zero and one, have errors of about 1e-10 + 1e-13 T
 STEP = 0.33
 RADIUS = 7.5  # standard deviations of a logit
 SHARP = 0.01  # of a deviation: how sharp an order of logits is kept; the 0/1 error loses the square of it
@@ -79,7 +81,9 @@ def _mean_bump(power: int, x: Array, deviation: float) -> Array:
     u = np.arange(-BUMP, RIGHT, STEP)
     beyond = np.subtract.outer(-x, -u) / deviation
     if power == 0:
-        return np.asarray(cumulative(beyond) @ (STEP * _bump(1, u)))
+        weights = _bump(1, u)
+        # the power of many columns would make an error of STEP * sum = 1 + 2 |Gamma(1 + 2 pi i / STEP)| visible
+        return np.asarray(cumulative(beyond) @ (weights / weights.sum()))
     return np.asarray(density(beyond) @ (STEP / deviation * _bump(power, u)))
 
 

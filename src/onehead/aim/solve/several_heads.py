@@ -1,7 +1,7 @@
 """Solution of the equations of several heads, its errors and its certificate (M4)."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from onehead.aim.solve.certificate import (
     with_warning,
 )
 from onehead.aim.solve.fixed_sample_ratio import Secants
+from onehead.aim.solve.heads_one_rule import HeadsPoint, solve_on_rule, solve_round
 from onehead.aim.solve.one_level import no_solution_error
 from onehead.aim.solve.sampled import standard_error
 from onehead.aim.theory.input.several_heads import ModeHats, ModeOverlaps, SampledHeads
@@ -26,25 +27,18 @@ from onehead.aim.theory.output.several_heads import ModeAverages, ModeState
 from onehead.aim.theory.several_heads import SeveralHeads
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import NotConverged, OutsideDomain, SolveError
-from onehead.numerics.fixed_point import fixed_point
 from onehead.results import Kind
 
 Array = NDArray[np.float64]
 
-TOLERANCE = 1e-6  # residual of the logarithms of the unknowns
 PATH_TOLERANCE = 1e-2  # the same for a solution that only serves as a start
-MAX_ROUNDS = 6  # in which the minima of the nodes are chosen
-CHOICE_TOLERANCE = 1e-5  # change of the logarithms of the unknowns by a choice that counts as none
 VISIBLE_CHANGE = 0.01  # the same that is mentioned by a warning
-MEMORY, DAMPING, MAX_STEP, LIMIT = 6, 0.6, 0.7, 100.0  # of Anderson acceleration (M4)
 PATH = (0.5, 0.8, 0.9)  # overlaps of the values through which strongly shared values are reached
-COARSE, FINE = 0, 1  # levels of the quadrature rules; their difference is the stated error
-FINEST = 3
+COARSE, FINER, FINEST = 0, 2, 6  # levels of the quadrature rules: the coarsest, from one solution to the next, the last
 MAXIMUM_SWITCH_MASS, MAXIMUM_JUMP, ALARM = 0.005, 0.05, 0.004  # limits of the certificate (M3.1, M4)
 VISIBLE_JUMP = 0.02  # difference of the two forms from which on the derivative forms, which do not see jumps, are left
 DRAWS, DRAWN_DIM, LARGEST_DRAWN_DIM = 2, 60, 200  # sampled maps, and their dimension
 DRAWN_TOLERANCE = 2e-3  # far below the scatter of the sampled maps
-ALIKE = 3e-3  # scale of the values of the differences, relative to that of the mean, below which they vanish
 ZERO_STATUS = "not emerged: S = 0 is the minimum"
 SAMPLED_STATUS = "converged: sampled maps"
 
@@ -58,36 +52,6 @@ class HeadsSolution(NamedTuple):
     train: float
     certificate: AimCertificate
     others: tuple[OtherSolution, ...] = ()
-
-
-@dataclass(frozen=True)
-class _Point:
-    """A solution on one rule.
-
-    ``unsettled`` is the solution of the round before, where the choice between the minima of the nodes goes on
-    changing; ``checked`` has the averages with both minima of every node, where they are known at the solution.
-    """
-
-    state: ModeState
-    hats: ModeHats
-    overlaps: ModeOverlaps
-    averages: ModeAverages
-    residual: float
-    evaluations: int
-    secants: Secants
-    checked: ModeAverages | None = None
-    unsettled: "_Point | None" = None
-
-    def change(self, problem: SeveralHeads) -> float:
-        """Change of the logarithms of the unknowns by the last choice between minima; zero if that has settled."""
-        if self.unsettled is None:
-            return 0.0
-        now, before = (one.state.coordinates(problem.output.label_power) for one in (self, self.unsettled))
-        return float(np.max(np.abs(now - before)))
-
-    def train(self, problem: SeveralHeads, alpha: float) -> float:
-        """Training loss over d²."""
-        return alpha * self.averages.loss + problem.penalty(self.overlaps, self.state.scales)
 
 
 def solve_several_heads(
@@ -145,16 +109,15 @@ def _solve(
     *,
     smooth: bool,
 ) -> HeadsSolution:
-    """Solve the equations with the forms of the conjugate fields that the problem asks for."""
+    """Solve the equations with the forms of the conjugate fields that the problem asks for, on finer rules in turn."""
     try:
-        coarse = _reached(problem, single, alpha, near)
-        fine, level = coarse, COARSE
-        error = np.inf
+        level, fine = COARSE, _reached(problem, single, alpha, near)
         while level < FINEST:
-            level += 1
-            coarse, fine = fine, _solve_on_rule(problem, alpha, level, fine.state, fine.secants)
-            error = abs(_test(problem, fine) - _test(problem, coarse))
-            if level >= FINE and (accuracy is None or error < accuracy * _test(problem, fine)):
+            level, coarse = level + FINER, fine
+            fine = solve_on_rule(problem, alpha, level, coarse.state, coarse.secants)
+            others = (coarse, *_on_another_rule(problem, alpha, level - 1, fine))
+            errors = _errors(problem, alpha, fine, others)
+            if accuracy is None or errors["test_error"] < accuracy * _test(problem, fine):
                 break
     except OutsideDomain as failure:
         if problem.values.learnt and "zero" in str(failure):
@@ -162,7 +125,7 @@ def _solve(
         raise
     except NotConverged as failure:
         raise no_solution_error(single, alpha, failure) from failure
-    certificate = _certified(problem, alpha, coarse, fine, level)
+    certificate = _certified(problem, alpha, fine, errors, level)
     if accuracy is not None:
         certificate = with_accuracy_warning(certificate, _test(problem, fine), accuracy)
     rank = problem.input.single.target.rank
@@ -171,23 +134,23 @@ def _solve(
     return HeadsSolution(fine.state, fine.hats, fine.overlaps, fine.train(problem, alpha), certificate)
 
 
-def _test(problem: SeveralHeads, point: _Point) -> float:
+def _test(problem: SeveralHeads, point: HeadsPoint) -> float:
     """Return the test error of a point."""
     return problem.output.fresh_error(point.state)
 
 
-def _reached(problem: SeveralHeads, single: StateEvolution, alpha: float, near: ModeState | None) -> _Point:
+def _reached(problem: SeveralHeads, single: StateEvolution, alpha: float, near: ModeState | None) -> HeadsPoint:
     """Return the solution on the coarse rule, from a neighbour or from one head, through weaker overlaps if needed."""
     if near is not None:
         with suppress(SolveError):
-            return _solve_on_rule(problem, alpha, COARSE, near)
+            return solve_on_rule(problem, alpha, COARSE, near)
     state = _start(problem, single, alpha)
     secants: Secants = ()
     sharing = problem.modes.sharing
     size = abs(sharing)
     if not problem.stiff:
         try:
-            return _solve_on_rule(problem, alpha, COARSE, state)
+            return solve_on_rule(problem, alpha, COARSE, state)
         except SolveError:
             if size <= PATH[0]:
                 raise
@@ -195,9 +158,9 @@ def _reached(problem: SeveralHeads, single: StateEvolution, alpha: float, near: 
         if overlap < size:
             with suppress(SolveError):  # the path continues from the last overlap that could be solved
                 easier = problem.with_sharing(np.copysign(overlap, sharing))
-                found = _solve_round(easier, alpha, COARSE, state, secants=secants, tolerance=PATH_TOLERANCE)
+                found = solve_round(easier, alpha, COARSE, state, secants=secants, tolerance=PATH_TOLERANCE)
                 state, secants = found.state, found.secants
-    return _solve_on_rule(problem, alpha, COARSE, state, secants)
+    return solve_on_rule(problem, alpha, COARSE, state, secants)
 
 
 def _start(problem: SeveralHeads, single: StateEvolution, alpha: float) -> ModeState:
@@ -212,109 +175,31 @@ def _start(problem: SeveralHeads, single: StateEvolution, alpha: float) -> ModeS
     return ModeState(q * ones, m * ones, sigma * np.array([0.8, 1.5]), ones)
 
 
-def _solve_on_rule(problem: SeveralHeads, alpha: float, level: int, start: ModeState, secants: Secants = ()) -> _Point:
-    """Solve the equations on one rule.
+def _on_another_rule(problem: SeveralHeads, alpha: float, level: int, near: HeadsPoint) -> tuple[HeadsPoint, ...]:
+    """Return the solution on one more rule, if it is found.
 
-    Where the proximal operator may jump, the lower minimum of every node is chosen at the start of a round and kept
-    during its iterations, which makes the equations smooth; rounds end when a new choice changes nothing. The rounds
-    are a fixed point of their own, and are extrapolated like one.
+    The difference of two rules alone is a bad error where nodes are sampled or the proximal operator changes fast: two
+    independent errors of equal size agree within a third of it in one case of ten.
     """
-    if not problem.stiff:
-        return _solve_round(problem, alpha, level, start, secants=secants)
-    Q, points = problem.output.label_power, problem.output.points_at(level)
-    rounds: list[tuple[float, _Point]] = []
-
-    def next_round(x: Array) -> Array:
-        known = rounds[-1][1].secants if rounds else secants
-        point = _solve_round(problem, alpha, level, ModeState.at(x, Q), points=points, secants=known)
-        found = point.state.coordinates(Q)
-        rounds.append((float(np.max(np.abs(found - x))), point))
-        return found
-
-    try:
-        fixed_point(
-            next_round,
-            start.coordinates(Q),
-            tolerance=CHOICE_TOLERANCE,
-            damping=1.0,
-            memory=2,
-            max_step=MAX_STEP,
-            limit=LIMIT,
-            max_evaluations=MAX_ROUNDS,
-        )
-    except NotConverged:
-        if len(rounds) < MAX_ROUNDS:  # a round failed
-            raise
-    evaluations = sum(point.evaluations for _, point in rounds)
-    change, point = rounds[-1]
-    before = None if change < CHOICE_TOLERANCE else rounds[-2][1]
-    return replace(point, evaluations=evaluations, unsettled=before)
+    with suppress(SolveError):
+        return (solve_on_rule(problem, alpha, level, near.state, near.secants),)
+    return ()
 
 
-def _solve_round(
-    problem: SeveralHeads,
-    alpha: float,
-    level: int,
-    start: ModeState,
-    *,
-    points: Array | None = None,
-    secants: Secants = (),
-    maps: SampledHeads | None = None,
-    tolerance: float = TOLERANCE,
-) -> _Point:
-    """Iterate the equations on one rule, where the operator may jump with the minima that the first evaluation chose.
-
-    Sampled ``maps`` replace the input channel.
-    """
-    output, Q, stiff = problem.output, problem.output.label_power, problem.stiff
-    overlaps_of = problem.input.overlaps if maps is None else maps.at
-    work = output.points_at(level) if points is None else points
-    last: dict[str, tuple[ModeState, ModeHats, ModeOverlaps, ModeAverages]] = {}
-    checked: list[ModeAverages] = []
-
-    def step(x: Array) -> Array:
-        state, check = ModeState.at(x, Q), stiff and not last
-        averages = output.averages(state, level, derivatives=check or not stiff, check=check, points=work)
-        checked[:] = [averages] if check else []
-        scales = problem.scales(averages, alpha)
-        if problem.modes.heads > 1 and scales[1] < ALIKE * scales[0]:
-            raise OutsideDomain(
-                "weight decay on the values makes all heads alike here, for which there is no solution; lower "
-                "value_decay or raise alpha."
-            )
-        hats = problem.hats(averages, alpha)
-        overlaps = overlaps_of(hats)
-        last["now"] = (state, hats, overlaps, averages)
-        if not (np.min(overlaps.q - overlaps.m**2 / Q) > 0.0 and np.min([overlaps.m, overlaps.sigma]) > 0.0):
-            raise OutsideDomain("an overlap of a mode of the heads is not positive; lower sharing or raise alpha.")
-        return ModeState(overlaps.q, overlaps.m, overlaps.sigma, scales).coordinates(Q)
-
-    found = fixed_point(
-        step,
-        start.coordinates(Q),
-        tolerance=tolerance,
-        damping=DAMPING,
-        memory=MEMORY,
-        max_step=MAX_STEP,
-        limit=LIMIT,
-        max_evaluations=150,
-        secants=secants,
-    )
-    return _Point(*last["now"], found.residual, found.evaluations, found.secants, next(iter(checked), None))
-
-
-def _certified(problem: SeveralHeads, alpha: float, coarse: _Point, fine: _Point, level: int) -> AimCertificate:
+def _certified(
+    problem: SeveralHeads, alpha: float, fine: HeadsPoint, errors: dict[str, float], level: int
+) -> AimCertificate:
     """Return the certificate: replicon, share of nodes with several minima, jump of the proximal operator (M4)."""
     checked = fine.checked or problem.output.averages(fine.state, level, derivatives=True, check=True)
     replicon = None
     if checked.curvature is not None:
         curvature = checked.curvature if problem.modes.heads > 1 else np.full((2, 2), checked.curvature[0, 0]) / 2.0
         replicon = problem.input.replicon(fine.hats, fine.overlaps, curvature, alpha)
-    return _judged(problem, checked, replicon, _errors(problem, alpha, coarse, fine), fine)
+    return _judged(problem, checked, replicon, errors, fine)
 
 
 def _judged(
-    problem: SeveralHeads, checked: ModeAverages, replicon: float | None, errors: dict[str, float], point: _Point
+    problem: SeveralHeads, checked: ModeAverages, replicon: float | None, errors: dict[str, float], point: HeadsPoint
 ) -> AimCertificate:
     """Return the certificate with the kind of truth that its numbers allow."""
     kind: Kind = "conjecture"
@@ -351,7 +236,7 @@ def _judged(
     )
 
 
-def reported_numbers(problem: SeveralHeads, point: _Point | HeadsSolution, train: float) -> dict[str, float]:
+def reported_numbers(problem: SeveralHeads, point: HeadsPoint | HeadsSolution, train: float) -> dict[str, float]:
     """Return the numbers of a solution that have an error, in reduced units."""
     modes, output, state = problem.modes, problem.output, point.state
     q, m = modes.own(state.q), modes.own(state.m)
@@ -372,17 +257,22 @@ def reported_numbers(problem: SeveralHeads, point: _Point | HeadsSolution, train
     }
 
 
-def _errors(problem: SeveralHeads, alpha: float, coarse: _Point, fine: _Point) -> dict[str, float]:
-    """Return the difference of every number between two rules, the error of the coarser one.
+def _errors(problem: SeveralHeads, alpha: float, fine: HeadsPoint, others: tuple[HeadsPoint, ...]) -> dict[str, float]:
+    """Return the error of every number: its differences to those of other rules, added in squares.
 
     A choice between minima that does not settle adds what it changes.
     """
-    points = (fine, coarse, *(() if fine.unsettled is None else (fine.unsettled,)))
-    found, *others = (reported_numbers(problem, point, point.train(problem, alpha)) for point in points)
-    rounding = 10.0 * fine.residual
-    errors = {
-        name: sum(abs(value - other[name]) for other in others) + rounding * abs(value) for name, value in found.items()
-    }
+
+    def numbers(point: HeadsPoint) -> Array:
+        return np.array(list(reported_numbers(problem, point, point.train(problem, alpha)).values()))
+
+    names = list(reported_numbers(problem, fine, 0.0))
+    found = numbers(fine)
+    sizes = np.abs([found[names.index(name.removesuffix("_cross"))] for name in names])  # differences of two modes
+    error = np.sqrt(sum((numbers(other) - found) ** 2 for other in others)) + 10.0 * fine.residual * sizes
+    if fine.unsettled is not None:
+        error = error + np.abs(numbers(fine.unsettled) - found)
+    errors = dict(zip(names, error.tolist(), strict=True))
     return errors | {"test_loss": errors["test_error"], "excess_error": errors["test_error"]}
 
 
@@ -402,17 +292,17 @@ def _zero(problem: SeveralHeads, alpha: float) -> HeadsSolution:
     return HeadsSolution(state, ModeHats(infinite, infinite, infinite), overlaps, train, certificate)
 
 
-def _sampled(problem: SeveralHeads, alpha: float, near: _Point, certificate: AimCertificate) -> HeadsSolution:
+def _sampled(problem: SeveralHeads, alpha: float, near: HeadsPoint, certificate: AimCertificate) -> HeadsSolution:
     """Return the mean over sampled maps, which replace expectation consistency where its alarm is raised (M3.2)."""
     dim = problem.input.single.target.dimension or DRAWN_DIM
-    draws: list[_Point] = []
+    draws: list[HeadsPoint] = []
     obstacle = f"targets of dimension {dim} are too large to be sampled in its place"
     if dim <= LARGEST_DRAWN_DIM:
         obstacle = "the equations have no solution with sampled maps in its place"
         with suppress(SolveError):
             for k in range(DRAWS):
                 maps = SampledHeads.of(problem.input, dim, k)
-                draws.append(_solve_round(problem, alpha, COARSE, near.state, maps=maps, tolerance=DRAWN_TOLERANCE))
+                draws.append(solve_round(problem, alpha, COARSE, near.state, maps=maps, tolerance=DRAWN_TOLERANCE))
     if len(draws) < DRAWS:
         text = (
             f"the modes of the heads are joined by expectation consistency, which is not accurate here, and "

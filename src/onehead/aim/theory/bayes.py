@@ -121,6 +121,12 @@ def denoised(law: Law, s: float, x: Array) -> Array:
     return found
 
 
+def bayes_overlap(problem: StateEvolution, alpha: float) -> float:
+    """Return q of the posterior mean, in reduced units: the largest m²/q of any map estimated from the data (A.4)."""
+    posterior = Posterior(problem)
+    return posterior.power - posterior.left(posterior.blur(alpha))
+
+
 def logit_nuclear(posterior: Posterior, alpha: float) -> tuple[float, float]:
     """Return (q, m) of least squares on the logits of the labels with the best penalty λ Tr S (A.8).
 

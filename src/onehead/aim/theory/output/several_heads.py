@@ -19,9 +19,10 @@ from onehead.numerics.parallel import thread_map
 Array = NDArray[np.float64]
 
 RADIUS = 5.8  # of the four-dimensional lattice
-SPACINGS = (0.8, 0.6, 0.5, 0.4)  # of the lattice, by level
+SPACINGS = (0.8, 0.7, 0.6, 0.55, 0.5, 0.45, 0.4)  # of the lattice, by level
 LINE_SPACING = 0.5  # spacing for a single logit, whose lattice is two-dimensional, over that for two
-LOG2_POINTS = (11, 12, 13, 14)  # of scrambled Sobol nets, by level; antithetic copies double them
+NETS = ((11, 0), (11, 4), (12, 1), (12, 5), (13, 2), (13, 6), (14, 3))  # log2 of the points of scrambled Sobol nets and
+# their seed, by level: independent points at every level; antithetic copies double them
 SLICES = 8  # of the nodes; fixed, so that results do not depend on the number of threads
 STIFF_GAIN = 0.3  # gain of a mode, relative to the largest, below which the Stein forms are used (M2)
 
@@ -169,7 +170,8 @@ class SeveralHeadsOutput:
         if not self.sampled:
             spacing = SPACINGS[level] * (1.0 if count == 2 else LINE_SPACING)
             return lattice(2 * count, spacing=spacing, radius=RADIUS, offset=0.5, folded=count)
-        return sobol(2 * count, log2_points=LOG2_POINTS[level], seed=level)  # independent points at every level
+        log2_points, seed = NETS[level]
+        return sobol(2 * count, log2_points=log2_points, seed=seed)
 
     def averages(
         self, state: ModeState, level: int, *, derivatives: bool, check: bool = False, points: Array | None = None

@@ -7,7 +7,7 @@ from onehead.numerics.newton import KICK, LONGEST, SAFE_PIVOT
 
 
 @njit
-def factorise(hessian, factor):  # type: ignore[no-untyped-def]
+def factorise(hessian, factor):
     """Cholesky factor of the Hessian; False when it is not safely positive definite."""
     n = hessian.shape[0]
     for j in range(n):
@@ -27,7 +27,7 @@ def factorise(hessian, factor):  # type: ignore[no-untyped-def]
 
 
 @njit
-def solve_factored(factor, x):  # type: ignore[no-untyped-def]
+def solve_factored(factor, x):
     """Solve L L' x = b in place, ``x`` holding b."""
     n = x.shape[0]
     for i in range(n):
@@ -41,7 +41,7 @@ def solve_factored(factor, x):  # type: ignore[no-untyped-def]
 
 
 @njit
-def invert_factored(factor, inverse):  # type: ignore[no-untyped-def]
+def invert_factored(factor, inverse):
     """(L L')^-1 from its Cholesky factor: L^-1 first, kept in the lower half, then its own square."""
     n = factor.shape[0]
     for j in range(n):
@@ -63,7 +63,7 @@ def invert_factored(factor, inverse):  # type: ignore[no-untyped-def]
 
 
 @njit
-def saddle_free(hessian, gradient, move):  # type: ignore[no-untyped-def]
+def saddle_free(hessian, gradient, move):
     """Newton's step with every curvature replaced by its size, so that it goes downhill in all directions."""
     n = gradient.shape[0]
     values, vectors = np.linalg.eigh(hessian)
@@ -87,7 +87,7 @@ def saddle_free(hessian, gradient, move):  # type: ignore[no-untyped-def]
 
 
 @njit
-def saddle_free_pair(h0, off, h1, g0, g1):  # type: ignore[no-untyped-def]
+def saddle_free_pair(h0, off, h1, g0, g1):
     """`saddle_free` for two coordinates."""
     middle, half = 0.5 * (h0 + h1), 0.5 * (h0 - h1)
     radius = np.hypot(half, off)

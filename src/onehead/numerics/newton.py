@@ -22,7 +22,7 @@ MINIMUM_GAIN = 1e-10  # relative difference of the objective by which a minimum 
 
 
 @njit
-def is_lower(value, than):  # type: ignore[no-untyped-def]
+def is_lower(value, than):
     """Whether a minimum is lower than another one by more than the error of both."""
     return value < than - MINIMUM_GAIN * (1.0 + abs(than))
 
@@ -50,7 +50,7 @@ def safeguarded_newton(objective: Any, newton_step: Any, displace: Any, accept: 
     """
 
     @njit(cache=False)  # compiled into the functions that call it, and cached with them
-    def minimise(problem, point, work):  # type: ignore[no-untyped-def]
+    def minimise(problem, point, work):
         """Move to the minimum that Newton's method reaches from ``point``; return it and its state."""
         state = objective(problem, point, work)
         for _ in range(MAX_NEWTON):
@@ -73,7 +73,7 @@ def safeguarded_newton(objective: Any, newton_step: Any, displace: Any, accept: 
 
 
 @njit
-def _displace_vector(point, move, length, work):  # type: ignore[no-untyped-def]
+def _displace_vector(point, move, length, work):
     """Fill the work space ``trial`` with point + length * move."""
     trial = work[2]
     for i in range(point.shape[0]):
@@ -82,7 +82,7 @@ def _displace_vector(point, move, length, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _displace_matrix(point, move, length, work):  # type: ignore[no-untyped-def]
+def _displace_matrix(point, move, length, work):
     """Fill the work space ``trial`` with point + length * move."""
     trial = work[2]
     for i in range(point.shape[0]):
@@ -92,7 +92,7 @@ def _displace_matrix(point, move, length, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _accept_vector(point, trial):  # type: ignore[no-untyped-def]
+def _accept_vector(point, trial):
     """Overwrite the point by the trial point."""
     for i in range(point.shape[0]):
         point[i] = trial[i]
@@ -100,7 +100,7 @@ def _accept_vector(point, trial):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _accept_matrix(point, trial):  # type: ignore[no-untyped-def]
+def _accept_matrix(point, trial):
     """Overwrite the point by the trial point."""
     for i in range(point.shape[0]):
         for j in range(point.shape[1]):
@@ -109,7 +109,7 @@ def _accept_matrix(point, trial):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _steepest_of_vector(state, work):  # type: ignore[no-untyped-def]
+def _steepest_of_vector(state, work):
     """Largest entry of the gradient in the work space."""
     gradient, steepest = work[0], 0.0
     for i in range(gradient.shape[0]):
@@ -118,7 +118,7 @@ def _steepest_of_vector(state, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def largest_entry(matrix):  # type: ignore[no-untyped-def]
+def largest_entry(matrix):
     """Largest absolute value of the entries of a matrix, without work space."""
     largest = 0.0
     for i in range(matrix.shape[0]):
@@ -128,7 +128,7 @@ def largest_entry(matrix):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _steepest_of_matrix(state, work):  # type: ignore[no-untyped-def]
+def _steepest_of_matrix(state, work):
     """Largest entry of the gradient in the work space."""
     return largest_entry(work[0])
 

@@ -65,7 +65,7 @@ class Scratch(NamedTuple):
 
 
 @njit
-def scratch(n, width):  # type: ignore[no-untyped-def]
+def scratch(n, width):
     """Allocate the work space for ``n`` coordinates and rows of ``width`` entries."""
     return Scratch(
         np.empty(n),
@@ -81,7 +81,7 @@ def scratch(n, width):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _objective(problem, u, work):  # type: ignore[no-untyped-def]
+def _objective(problem, u, work):
     """Objective at ``u``, in a tuple; fills its gradient and Hessian."""
     select, metric, inverse_step, v, label, row = problem
     gradient, _, _, hessian, _, row_x, row_label, row_gradient, row_hessian = work
@@ -112,7 +112,7 @@ def _objective(problem, u, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _newton_step(problem, u, state, work):  # type: ignore[no-untyped-def]
+def _newton_step(problem, u, state, work):
     """Newton's step by the Cholesky factor of the Hessian, or a step that leaves a saddle."""
     gradient, move, _, hessian, factor, _, _, _, _ = work
     n = u.shape[0]
@@ -137,7 +137,7 @@ minimise_prox = newton_on_vectors(_objective, _newton_step)
 
 
 @njit
-def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-untyped-def]
+def newton_prox(row, select, metric, step, v, label, u, w):
     """Move ``u`` to the local minimum that safeguarded Newton reaches from it.
 
     Returns the objective there; the scratch then holds the gradient and the Hessian at the minimum.
@@ -147,7 +147,7 @@ def newton_prox(row, select, metric, step, v, label, u, w):  # type: ignore[no-u
 
 
 @njit
-def _pair_objective(problem, u, work):  # type: ignore[no-untyped-def]
+def _pair_objective(problem, u, work):
     """Value, gradient and Hessian diagonal for two coordinates, each with a loss of its own."""
     (p00, p01, p11), (v0, v1), (y0, c0, y1, c1), pair = problem
     x0, x1 = u[0] - v0, u[1] - v1
@@ -159,7 +159,7 @@ def _pair_objective(problem, u, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _pair_step(problem, u, state, work):  # type: ignore[no-untyped-def]
+def _pair_step(problem, u, state, work):
     """Newton's step of two coordinates, or a step that leaves a saddle."""
     p01 = problem[0][1]
     _, g0, g1, h0, h1 = state
@@ -174,19 +174,19 @@ def _pair_step(problem, u, state, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _displace_pair(u, move, length, work):  # type: ignore[no-untyped-def]
+def _displace_pair(u, move, length, work):
     """u + length * move."""
     return u[0] + length * move[0], u[1] + length * move[1]
 
 
 @njit
-def _accept(u, trial):  # type: ignore[no-untyped-def]
+def _accept(u, trial):
     """Return the trial point: numbers are not overwritten."""
     return trial
 
 
 @njit
-def _steepest_of_pair(state, work):  # type: ignore[no-untyped-def]
+def _steepest_of_pair(state, work):
     """Largest gradient entry of two coordinates."""
     return max(abs(state[1]), abs(state[2]))
 
@@ -198,7 +198,7 @@ newton_pair = safeguarded_newton(_pair_objective, _pair_step, _displace_pair, _a
 
 
 @njit
-def _line_objective(problem, u, work):  # type: ignore[no-untyped-def]
+def _line_objective(problem, u, work):
     """Value, slope and curvature for one coordinate."""
     p, v, (y, c), pair = problem
     loss, slope, curve = pair(u, y, c)
@@ -206,7 +206,7 @@ def _line_objective(problem, u, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _line_step(problem, u, state, work):  # type: ignore[no-untyped-def]
+def _line_step(problem, u, state, work):
     """Newton's step of one coordinate, or a step that leaves a maximum."""
     p = problem[0]
     _, g, h = state
@@ -220,13 +220,13 @@ def _line_step(problem, u, state, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _displace_line(u, move, length, work):  # type: ignore[no-untyped-def]
+def _displace_line(u, move, length, work):
     """u + length * move."""
     return u + length * move
 
 
 @njit
-def _steepest_of_line(state, work):  # type: ignore[no-untyped-def]
+def _steepest_of_line(state, work):
     """Size of the slope of one coordinate."""
     return abs(state[1])
 

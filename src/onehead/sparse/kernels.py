@@ -23,7 +23,7 @@ _matrix = types.Array(float64, 2, "C")
 
 
 @njit(_vector(_matrix, _vector))
-def project(design, x):  # type: ignore[no-untyped-def]
+def project(design, x):
     """Return sum_j D_nj x_j for every sample n."""
     out = np.zeros(design.shape[0])
     for n in range(design.shape[0]):
@@ -33,7 +33,7 @@ def project(design, x):  # type: ignore[no-untyped-def]
 
 
 @njit(_vector(_matrix, _vector, _vector))
-def moment(design, weight, values):  # type: ignore[no-untyped-def]
+def moment(design, weight, values):
     """Return sum_n weight_n values_n D_nj for every column j."""
     out = np.zeros(design.shape[1])
     for n in range(design.shape[0]):
@@ -44,7 +44,7 @@ def moment(design, weight, values):  # type: ignore[no-untyped-def]
 
 
 @njit(_matrix(_matrix, _vector, _matrix))
-def gram(left, weight, right):  # type: ignore[no-untyped-def]
+def gram(left, weight, right):
     """Return the matrix sum_n weight_n left_ni right_nj."""
     out = np.zeros((left.shape[1], right.shape[1]))
     for n in range(left.shape[0]):
@@ -56,7 +56,7 @@ def gram(left, weight, right):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def _logistic_of_minus(p):  # type: ignore[no-untyped-def]
+def _logistic_of_minus(p):
     """Return the logistic function of -p without overflow."""
     if p >= 0.0:
         e = math.exp(-p)
@@ -65,7 +65,7 @@ def _logistic_of_minus(p):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _first_guess(t, c):  # type: ignore[no-untyped-def]
+def _first_guess(t, c):
     """Return a first guess of the proximal point, within one per cent for half of all arguments."""
     if c < 4.0:
         return t + c * _logistic_of_minus(t)
@@ -78,7 +78,7 @@ def _first_guess(t, c):  # type: ignore[no-untyped-def]
 
 
 @njit(types.void(_vector, _vector, _vector))
-def logistic_prox(t, c, out):  # type: ignore[no-untyped-def]
+def logistic_prox(t, c, out):
     """Write the root of p = t + c sig(-p) of every point to ``out``; Halley steps are kept inside [t, t + c]."""
     for i in range(t.shape[0]):
         low, high = t[i], t[i] + c[i]
@@ -110,7 +110,7 @@ def logistic_prox(t, c, out):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _inclusion_probabilities(x, root, R, largest, p):  # type: ignore[no-untyped-def]
+def _inclusion_probabilities(x, root, R, largest, p):
     """Write Bernoulli probabilities with odds e^(root x_l)/C to ``p``; return log C and sum_l log(1 + odds).
 
     C is chosen such that the probabilities sum to about R, by safeguarded Newton steps in log C. Weights are taken
@@ -155,7 +155,7 @@ def _inclusion_probabilities(x, root, R, largest, p):  # type: ignore[no-untyped
 
 
 @njit
-def _count_probabilities(p, first, last, out):  # type: ignore[no-untyped-def]
+def _count_probabilities(p, first, last, out):
     """Write the probabilities of k = 0, 1, ... successes among the variables ``first`` to ``last`` - 1 to ``out``."""
     out[:] = 0.0
     out[0] = 1.0
@@ -166,7 +166,7 @@ def _count_probabilities(p, first, last, out):  # type: ignore[no-untyped-def]
 
 
 @njit(types.UniTuple(_vector, 2)(_matrix, float64, types.int64))
-def subset_statistics(x, root, R):  # type: ignore[no-untyped-def]
+def subset_statistics(x, root, R):
     """Return, for every row, the mean number of the first R positions in a random subset, and log e_R (B.2).
 
     Subsets of R positions have weights e^(root x_l); e_R is the elementary symmetric polynomial of these weights.
@@ -188,7 +188,7 @@ def subset_statistics(x, root, R):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _prefix_counts(logits, R, p, prefix):  # type: ignore[no-untyped-def]
+def _prefix_counts(logits, R, p, prefix):
     """Write the Bernoulli probabilities of a row to ``p`` and P(k successes among the first i) to prefix[i, k]."""
     _inclusion_probabilities(logits, 1.0, R, np.empty(R), p)
     prefix[:, :] = 0.0
@@ -200,7 +200,7 @@ def _prefix_counts(logits, R, p, prefix):  # type: ignore[no-untyped-def]
 
 
 @njit(types.void(_matrix, types.int64, _matrix))
-def marginals(logits, R, out):  # type: ignore[no-untyped-def]
+def marginals(logits, R, out):
     """Write the probability that each position belongs to a subset of R < L positions with weights e^logit (B.5)."""
     L = logits.shape[1]
     p, prefix, left = np.empty(L), np.empty((L + 1, R + 1)), np.empty(R + 1)
@@ -219,7 +219,7 @@ def marginals(logits, R, out):  # type: ignore[no-untyped-def]
 
 
 @njit(types.void(_matrix, types.int64, _matrix, _matrix))
-def sample_subsets(logits, R, uniforms, out):  # type: ignore[no-untyped-def]
+def sample_subsets(logits, R, uniforms, out):
     """Sample a subset of R < L positions with weights e^logit for every row, as ones in ``out`` (B.5)."""
     L = logits.shape[1]
     p, prefix = np.empty(L), np.empty((L + 1, R + 1))

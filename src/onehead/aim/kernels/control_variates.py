@@ -36,7 +36,7 @@ MOMENT_COUNT = moments(AVERAGE_COUNT)
 
 
 @njit
-def add_moments(sums, values, control, chance):  # type: ignore[no-untyped-def]
+def add_moments(sums, values, control, chance):
     """Add a point to averages and to the moments of its controls; of the symmetric ones the lower half."""
     count = values.shape[0]
     place = count + 1
@@ -58,7 +58,7 @@ def add_moments(sums, values, control, chance):  # type: ignore[no-untyped-def]
 
 
 @njit
-def add_mirror_pair(sums, node, chance, steepest, values, control, mean_of, mean):  # type: ignore[no-untyped-def]
+def add_mirror_pair(sums, node, chance, steepest, values, control, mean_of, mean):
     """Add the mean of a point and its mirror image, which come in turn."""
     control[BASIC_CONTROLS - 1] = 1.0
     count = values.shape[0]
@@ -74,7 +74,7 @@ def add_mirror_pair(sums, node, chance, steepest, values, control, mean_of, mean
 
 
 @njit
-def two_group_stein_controls(powers, values, control):  # type: ignore[no-untyped-def]
+def two_group_stein_controls(powers, values, control):
     """Stein combinations of the proximal point in two groups of logits, of which ``powers`` are q, m, Sigma and Q."""
     for group in range(2):
         q, m, Q = powers[0, group], powers[1, group], powers[3, group]
@@ -83,7 +83,7 @@ def two_group_stein_controls(powers, values, control):  # type: ignore[no-untype
 
 
 @njit
-def sampled_label_controls(t, h, chances, p, y, control):  # type: ignore[no-untyped-def]
+def sampled_label_controls(t, h, chances, p, y, control):
     """Controls of labels that were drawn, one for each row: their columns, and the logits that two rows share
     (L7.2).
     """
@@ -100,7 +100,7 @@ def sampled_label_controls(t, h, chances, p, y, control):  # type: ignore[no-unt
 
 
 @njit
-def quartics(t, h, control):  # type: ignore[no-untyped-def]
+def quartics(t, h, control):
     """Add those of one logit: label and the rest of the learner, in units of their deviations."""
     control[BASIC_CONTROLS] += t * t * t * t
     control[BASIC_CONTROLS + 1] += t * t * t * h
@@ -110,7 +110,7 @@ def quartics(t, h, control):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=False, inline="always")
-def _add(control, at, step, logits, state, value, slopes):  # type: ignore[no-untyped-def]
+def _add(control, at, step, logits, state, value, slopes):
     """Add both Stein combinations of a field of a column; its derivatives ``slopes`` are those by the two logits of the
     column and by all of either kind.
     """
@@ -120,7 +120,7 @@ def _add(control, at, step, logits, state, value, slopes):  # type: ignore[no-un
 
 
 @njit(cache=False, inline="always")
-def _add_fields(control, first, step, softmaxes, logits, row, log_z, state):  # type: ignore[no-untyped-def]
+def _add_fields(control, first, step, softmaxes, logits, row, log_z, state):
     """Add the Stein combinations of all fields of one column; inlined, so that loops over nodes are vectorised.
 
     Pairs belong to label and learner; ``row`` has sum y², sum p² and sum p y; ``state`` is (Q, q, m) of the column, and
@@ -167,7 +167,7 @@ def _add_fields(control, first, step, softmaxes, logits, row, log_z, state):  # 
 
 
 @njit
-def row_controls(t, h, y, p, Q, q, m, left, rich, control):  # type: ignore[no-untyped-def]
+def row_controls(t, h, y, p, Q, q, m, left, rich, control):
     """Add the controls of one row of a fresh sample: those that are averages, and if ``rich`` those of all fields.
 
     ``Q``, ``q`` and ``m`` belong to each column. Where logits have no constant, covariances between all of them are
@@ -204,7 +204,7 @@ def row_controls(t, h, y, p, Q, q, m, left, rich, control):  # type: ignore[no-u
 
 
 @njit
-def row_controls_simd(row, place, logits, softmaxes, powers, log_z, left, rich, control, spare):  # type: ignore[no-untyped-def]
+def row_controls_simd(row, place, logits, softmaxes, powers, log_z, left, rich, control, spare):
     """`row_controls` for many nodes side by side (`onehead.aim.kernels.simd`).
 
     ``logits`` and ``powers`` are those of label and learner at ``place``, ``softmaxes`` and ``log_z`` those of all
@@ -256,7 +256,7 @@ def row_controls_simd(row, place, logits, softmaxes, powers, log_z, left, rich, 
 
 
 @njit
-def add_mirror_pairs(sums, chances, tilts, worst, values, control, spare):  # type: ignore[no-untyped-def]
+def add_mirror_pairs(sums, chances, tilts, worst, values, control, spare):
     """Add nodes side by side, each followed by its mirror image, as `add_mirror_pair` does one after the other.
 
     Every node has a weight ``chances`` of the rule and ``tilts`` of importance sampling; ``spare`` has a row of

@@ -32,7 +32,7 @@ from onehead.numerics.prox import ROW, minimise_prox, scratch
 
 
 @njit
-def labels(select, u, row_x, y):  # type: ignore[no-untyped-def]
+def labels(select, u, row_x, y):
     """Rows of the label: softmax of the label logits."""
     for a in range(select.shape[0]):
         for b in range(select.shape[1]):
@@ -41,7 +41,7 @@ def labels(select, u, row_x, y):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _fill_response(response, select, u, y, w, block, matrix):  # type: ignore[no-untyped-def]
+def _fill_response(response, select, u, y, w, block, matrix):
     """Fill ``matrix`` with R = - d(gradient of the loss)/d(label logits) at ``u``, summed row by row."""
     rows, width = select.shape
     matrix[:] = 0.0
@@ -60,7 +60,7 @@ def _fill_response(response, select, u, y, w, block, matrix):  # type: ignore[no
 
 
 @njit
-def _place_start(problem, starts, start, point):  # type: ignore[no-untyped-def]
+def _place_start(problem, starts, start, point):
     """Start at the learner's logits, or with one row at its label and the others at their conditional means (2.7)."""
     v = problem[3]
     target, conditional_means = starts
@@ -94,7 +94,7 @@ def dense_loop(add_point: Any, add_derivatives: Any, finish: Any) -> Any:
     """
 
     @njit(cache=False)
-    def loop(row, response, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+    def loop(row, response, block_arrays, nodes, scaling, modes, slices, out):
         select, metric, conditional_means = block_arrays
         label_nodes, free_nodes, weights, warm_points = nodes
         label_root, slope, free_root, sigma = scaling
@@ -159,7 +159,7 @@ def dense_loop(add_point: Any, add_derivatives: Any, finish: Any) -> Any:
 
 
 @njit
-def _add_scalars(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
+def _add_scalars(sums, weight, point, numbers, hard):
     """Add a proximal point to `onehead.aim.theory.output.averages.Averages`; entry 8 is the largest gradient entry.
 
     A hard label depends on the label logits through its probabilities alone (U7): E dprox_j/du*_j = E sum_y p_y
@@ -180,7 +180,7 @@ def _add_scalars(sums, weight, point, numbers, hard):  # type: ignore[no-untyped
 
 
 @njit
-def _add_traces(sums, weight, inverse, response, metric, sigma, modes):  # type: ignore[no-untyped-def]
+def _add_traces(sums, weight, inverse, response, metric, sigma, modes):
     """Add tr K and tr K² with K = 1 - (Hessian)^-1 P/Sigma, and of a soft label tr (Hessian)^-1 R."""
     n = metric.shape[0]
     for i in range(n):
@@ -203,7 +203,7 @@ def _add_traces(sums, weight, inverse, response, metric, sigma, modes):  # type:
 
 
 @njit
-def keep_scalars(sums, metric, mass, modes):  # type: ignore[no-untyped-def]
+def keep_scalars(sums, metric, mass, modes):
     """Leave the sums of a slice as they are."""
 
 
@@ -211,7 +211,7 @@ _scalar_loop = dense_loop(_add_scalars, _add_traces, keep_scalars)
 
 
 @njit(types.void(ROW, RESPONSE, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
-def prox_sums(row, response, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+def prox_sums(row, response, block_arrays, nodes, scaling, modes, slices, out):
     """Weighted sums of `onehead.aim.theory.output.averages.Averages` over slices of nodes; entry 8 is the largest
     gradient entry.
     """
@@ -219,7 +219,7 @@ def prox_sums(row, response, block_arrays, nodes, scaling, modes, slices, out): 
 
 
 @njit(types.void(ROW, MATRIX, MATRIX, VECTOR, SCALING, SLICES, MATRIX))
-def loss_sums(row, label_nodes, free_nodes, weights, scaling, slices, out):  # type: ignore[no-untyped-def]
+def loss_sums(row, label_nodes, free_nodes, weights, scaling, slices, out):
     """Average loss of one row of a fresh sample whose learner logits are v, labels from u*; the last logit is zero."""
     root_q, overlap, root_w, _ = scaling
     length, first, last = slices
@@ -237,7 +237,7 @@ def loss_sums(row, label_nodes, free_nodes, weights, scaling, slices, out):  # t
 
 
 @njit(types.void(ROW, RESPONSE, INDICES, MATRIX, MATRIX, VECTOR, SLICES, MATRIX))
-def origin_sums(row, response, select, covariance, label_logits, weights, slices, out):  # type: ignore[no-untyped-def]
+def origin_sums(row, response, select, covariance, label_logits, weights, slices, out):
     """E g'Cg and E tr C (-dg/du*) for the gradient g of the loss at zero logits (4.6)."""
     length, first, last = slices
     n, rows, width = label_logits.shape[1], select.shape[0], select.shape[1]

@@ -9,7 +9,7 @@ MAX_ENUMERATED_LABELS = 4
 
 
 @njit
-def draw(choice, weight, p, select, y, score):  # type: ignore[no-untyped-def]
+def draw(choice, weight, p, select, y, score):
     """Fill the label ``y`` of this number, and its score in every coordinate; return the weight times its probability.
 
     Choices are counted in the base of the width: the label of the first row is the last digit.
@@ -27,7 +27,7 @@ def draw(choice, weight, p, select, y, score):  # type: ignore[no-untyped-def]
 
 
 @njit
-def draw_rows(chances, normals, y):  # type: ignore[no-untyped-def]
+def draw_rows(chances, normals, y):
     """Fill ``y`` with one token for every row, that which a standard normal says (L7.2)."""
     for a in range(chances.shape[0]):
         left, chosen = 0.5 * math.erfc(-normals[a] / math.sqrt(2.0)), 0

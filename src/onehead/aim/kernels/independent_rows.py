@@ -31,7 +31,7 @@ TIGHTEST = 1e12  # factor of the hold of a point on the way to its minimum
 
 
 @njit
-def row_loss(kind, h, y, p, g, w):  # type: ignore[no-untyped-def]
+def row_loss(kind, h, y, p, g, w):
     """Loss of a row; fills p = softmax(h), the gradient and w, and returns s and t with it."""
     n = h.shape[0]
     softmax(h, p)
@@ -58,7 +58,7 @@ def row_loss(kind, h, y, p, g, w):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
+def _bend(kind, held, p, w, s, t, D):
     """Fill the diagonal of Hessian + held; return the 2 x 2 matrix between p and w of the inverse, and whether
     Hessian + held is positive definite.
 
@@ -89,7 +89,7 @@ def _bend(kind, held, p, w, s, t, D):  # type: ignore[no-untyped-def]
 
 
 @njit
-def solve_row(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
+def solve_row(D, p, w, m00, m01, m11, r, x):
     """x = (Hessian + held)^-1 r."""
     one, two = 0.0, 0.0
     for i in range(r.shape[0]):
@@ -102,13 +102,13 @@ def solve_row(D, p, w, m00, m01, m11, r, x):  # type: ignore[no-untyped-def]
 
 
 @njit
-def row_work(n):  # type: ignore[no-untyped-def]
+def row_work(n):
     """Allocate the work space of `newton_row`: gradient, step, trial point, p, w, diagonal of the Hessian, spare."""
     return np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
 
 
 @njit
-def _objective(problem, h, work):  # type: ignore[no-untyped-def]
+def _objective(problem, h, work):
     """Value of sum held (h - v)²/2 + loss, with s and t of its Hessian; fills the gradient."""
     kind, held, v, y = problem
     g, _, _, p, w, _, _ = work
@@ -120,7 +120,7 @@ def _objective(problem, h, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _newton_step(problem, h, state, work):  # type: ignore[no-untyped-def]
+def _newton_step(problem, h, state, work):
     """Newton's step; where the Hessian is not positive definite that of a tighter hold, which always leads
     downhill.
     """
@@ -151,7 +151,7 @@ _minimise = newton_on_vectors(_objective, _newton_step)
 
 
 @njit
-def newton_row(problem, h, work):  # type: ignore[no-untyped-def]
+def newton_row(problem, h, work):
     """Move ``h`` to the minimum of sum held (h - v)²/2 + loss that Newton's method reaches from it.
 
     Parameters
@@ -179,7 +179,7 @@ def newton_row(problem, h, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _start_at_learner(problem, starts, number, point):  # type: ignore[no-untyped-def]
+def _start_at_learner(problem, starts, number, point):
     """Start at the learner's logits."""
     point[:] = problem[2]
 
@@ -188,7 +188,7 @@ search_row = multi_start(newton_row, _start_at_learner)
 
 
 @njit(types.void(int64, VECTOR, NODES, STATE, MODES, SLICES, MATRIX))
-def independent_row_sums(kind, variances, nodes, state, modes, slices, out):  # type: ignore[no-untyped-def]
+def independent_row_sums(kind, variances, nodes, state, modes, slices, out):
     """`prox_sums` for one row of independent logits, with the moments of its controls; nodes are independent normals,
     mirror images in turn.
 

@@ -15,7 +15,7 @@ CROSS_ENTROPY, SQUARED = 0, 1  # codes of the losses whose Hessian is a diagonal
 
 
 @njit
-def softmax(logits, p):  # type: ignore[no-untyped-def]
+def softmax(logits, p):
     """Fill ``p`` with the softmax of ``logits``; no entry loses its relative precision.
 
     The function is compiled, so that losses of one's own can call it.

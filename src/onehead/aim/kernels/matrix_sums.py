@@ -17,7 +17,7 @@ from onehead.numerics.prox import PAIR, ROW
 
 
 @njit
-def _add_numbers(sums, weight, numbers):  # type: ignore[no-untyped-def]
+def _add_numbers(sums, weight, numbers):
     """Add loss, distance, mass of lower minima, and the largest gradient entry."""
     loss, distance, lower, steepest = numbers
     sums[0] += weight * loss
@@ -28,7 +28,7 @@ def _add_numbers(sums, weight, numbers):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _add_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
+def _add_matrices(sums, weight, point, numbers, hard):
     """Add a proximal point to the matrices of e with itself, the label, the learner, and the score of a hard label."""
     target, v, _, e, score = point
     _add_numbers(sums, weight, numbers)
@@ -44,7 +44,7 @@ def _add_matrices(sums, weight, point, numbers, hard):  # type: ignore[no-untype
 
 
 @njit
-def _add_inverse(sums, weight, inverse, response, metric, sigma, modes):  # type: ignore[no-untyped-def]
+def _add_inverse(sums, weight, inverse, response, metric, sigma, modes):
     """Add the inverse of the Hessian, and of a soft label its product with the response."""
     n = metric.shape[0]
     matrices = sums[4:].reshape((5, n, n))
@@ -57,7 +57,7 @@ def _add_inverse(sums, weight, inverse, response, metric, sigma, modes):  # type
 
 
 @njit
-def multiply_by_metric(sums, metric, mass, modes):  # type: ignore[no-untyped-def]
+def multiply_by_metric(sums, metric, mass, modes):
     """Make -de/dv = P - P A^-1 P and de/du* = P A^-1 R of the sums of A^-1 and A^-1 R, with P = C(Sigma)^-1."""
     if modes.detail > 0:
         n = metric.shape[0]
@@ -71,13 +71,13 @@ _matrix_loop = dense_loop(_add_matrices, _add_inverse, multiply_by_metric)
 
 
 @njit(types.void(ROW, RESPONSE, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
-def matrix_sums(row, response, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+def matrix_sums(row, response, block_arrays, nodes, scaling, modes, slices, out):
     """Averages of matrices over slices of nodes, for rows that share logits; the metric is C(Sigma)^-1."""
     _matrix_loop(row, response, block_arrays, nodes, scaling, modes, slices, out)
 
 
 @njit
-def _add_pair_inverse(sums, weight, hessian, response, over_step, modes):  # type: ignore[no-untyped-def]
+def _add_pair_inverse(sums, weight, hessian, response, over_step, modes):
     """`_add_inverse` for two coordinates, whose responses are diagonal."""
     h0, h1, determinant = hessian
     p01, share = over_step[1], weight / determinant
@@ -94,13 +94,13 @@ _pair_matrix_loop = pair_loop(_add_matrices, _add_pair_inverse, multiply_by_metr
 
 
 @njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
-def two_token_matrix_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+def two_token_matrix_sums(pair, block_arrays, nodes, scaling, modes, slices, out):
     """`matrix_sums` for two tokens: two coordinates, each row seeing one of them (2.5, U5.2)."""
     _pair_matrix_loop(pair, block_arrays, nodes, scaling, modes, slices, out)
 
 
 @njit(types.void(int64, VECTOR, NODES, SCALING, MODES, SLICES, MATRIX))
-def row_matrix_sums(kind, held, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+def row_matrix_sums(kind, held, nodes, scaling, modes, slices, out):
     """`matrix_sums` for one row of independent logits, all but the last of one law, whose prox has one minimum (U5.2).
 
     ``held`` is the inverse of every logit's Sigma, and the Newton step a Sherman-Morrison formula

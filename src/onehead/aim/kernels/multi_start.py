@@ -19,7 +19,7 @@ def multi_start(minimise: Any, place_start: Any) -> Any:
     """
 
     @njit(cache=False)  # compiled into the functions that call it, and cached with them
-    def search(problem, starts, count, point, value, branch, work, spare):  # type: ignore[no-untyped-def]
+    def search(problem, starts, count, point, value, branch, work, spare):
         """Return whether a minimum is lower than the one at ``point``, and the state there.
 
         If ``branch`` is global, ``point`` is replaced by the lowest minimum. ``spare`` is work space for two points.

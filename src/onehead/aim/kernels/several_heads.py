@@ -40,7 +40,7 @@ def sizes_of(heads: int, columns: int) -> tuple[Any, Any]:
 
 
 @njit
-def _attention(sizes, basis, x, p):  # type: ignore[no-untyped-def]
+def _attention(sizes, basis, x, p):
     """Softmax of every head: ``p`` (heads, columns) from contrasts ``x`` (heads * contrasts)."""
     heads, columns = len(sizes[0]), len(sizes[1])
     contrasts = columns - 1
@@ -61,7 +61,7 @@ def _attention(sizes, basis, x, p):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _slopes(sizes, basis, p, slopes):  # type: ignore[no-untyped-def]
+def _slopes(sizes, basis, p, slopes):
     """Derivatives of the attention in the contrasts: ``slopes`` (heads, contrasts, columns)."""
     heads, columns = len(sizes[0]), len(sizes[1])
     contrasts = columns - 1
@@ -75,7 +75,7 @@ def _slopes(sizes, basis, p, slopes):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _objective(problem, x, work):  # type: ignore[no-untyped-def]
+def _objective(problem, x, work):
     """Proximal objective in a tuple; fills its gradient and its Hessian."""
     sizes, basis, v, y, gains, scales, precisions = problem
     gradient, _, _, hessian, _, p, slopes, residual, force, loss_gradient = work
@@ -144,7 +144,7 @@ def _objective(problem, x, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _newton_step(problem, x, state, work):  # type: ignore[no-untyped-def]
+def _newton_step(problem, x, state, work):
     """Newton's step where the Hessian is positive definite, else one that leads downhill."""
     gradient, move, _, hessian, factor = work[:5]
     n = len(problem[0][0]) * (len(problem[0][1]) - 1)
@@ -167,7 +167,7 @@ _minimise = newton_on_vectors(_objective, _newton_step)
 
 
 @njit
-def _add_classes(sums, place, weight, left, right, sizes):  # type: ignore[no-untyped-def]
+def _add_classes(sums, place, weight, left, right, sizes):
     """Add the product of two vectors over the heads, for the mean of the heads and for all differences."""
     heads, contrasts = len(sizes[0]), len(sizes[1]) - 1
     whole, mean = 0.0, 0.0
@@ -184,7 +184,7 @@ def _add_classes(sums, place, weight, left, right, sizes):  # type: ignore[no-un
 
 
 @njit
-def _add_derivatives(sums, weight, problem, work, p_star, spare):  # type: ignore[no-untyped-def]
+def _add_derivatives(sums, weight, problem, work, p_star, spare):
     """Add tr K and |K|², K = (1 + Hess Sigma)^-1 Hess, and the response to the labels, for both kinds of modes."""
     sizes, basis, _, _, gains, scales, precisions = problem
     hessian, factor, slopes = work[3], work[4], work[6]
@@ -268,7 +268,7 @@ def _add_derivatives(sums, weight, problem, work, p_star, spare):  # type: ignor
 
 
 @njit
-def several_heads_sums(nodes, sizes, modes, basis, state, start, derivatives, points, slices, out):  # type: ignore[no-untyped-def]
+def several_heads_sums(nodes, sizes, modes, basis, state, start, derivatives, points, slices, out):
     """Add up the averages of a slice of the nodes.
 
     Parameters

@@ -49,7 +49,7 @@ from onehead.numerics.newton import is_lower
 
 
 @njit
-def _draw_labels(chances, tokens, normals, node, stop, place, y):  # type: ignore[no-untyped-def]
+def _draw_labels(chances, tokens, normals, node, stop, place, y):
     """Fill ``y`` with one token for every row, that which a standard normal says (L7.2)."""
     for k in range(LANES):
         at = min(node + k, stop - 1)
@@ -63,7 +63,7 @@ def _draw_labels(chances, tokens, normals, node, stop, place, y):  # type: ignor
 
 
 @njit
-def _sampled_label_controls(place, t, h, chances, p, y, control):  # type: ignore[no-untyped-def]
+def _sampled_label_controls(place, t, h, chances, p, y, control):
     """Controls of labels that were drawn, one for each row: their columns, and the logits that two rows share
     (L7.2).
     """
@@ -82,7 +82,7 @@ def _sampled_label_controls(place, t, h, chances, p, y, control):  # type: ignor
 
 
 @njit
-def _copy(source, target, rows):  # type: ignore[no-untyped-def]
+def _copy(source, target, rows):
     """Copy the first rows; a slice would be compiled with all of its error messages."""
     for i in range(rows):
         for k in range(LANES):
@@ -90,7 +90,7 @@ def _copy(source, target, rows):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _search(problem, target, starts, h, branch, work, found):  # type: ignore[no-untyped-def]
+def _search(problem, target, starts, h, branch, work, found):
     """Fill ``lowest`` with one where a minimum is lower than the one at ``h``, from the learner's logits and from
     there with one of a few rows at its label; if ``branch`` is global, move there.
 
@@ -129,7 +129,7 @@ def _search(problem, target, starts, h, branch, work, found):  # type: ignore[no
 
 
 @njit
-def _quartics(variances, Q, target, free_nodes, node, stop, control):  # type: ignore[no-untyped-def]
+def _quartics(variances, Q, target, free_nodes, node, stop, control):
     """Add the quartic controls of every logit: label and the rest of the learner, in units of their deviations."""
     first = BASIC_CONTROLS
     for i in range(variances.shape[0]):
@@ -144,7 +144,7 @@ def _quartics(variances, Q, target, free_nodes, node, stop, control):  # type: i
 
 
 @njit(types.void(int64, int64, NODES, STATE, MODES, SLICES, MATRIX))
-def shared_logit_sums(kind, tokens, nodes, state, modes, slices, out):  # type: ignore[no-untyped-def]
+def shared_logit_sums(kind, tokens, nodes, state, modes, slices, out):
     """`independent_row_sums` for all rows of a tied head; nodes are independent normals for the logits ab, a <= b, row
     by row.
 

@@ -61,7 +61,7 @@ class Workspace(NamedTuple):
 
 
 @njit
-def workspace(T, size):  # type: ignore[no-untyped-def]
+def workspace(T, size):
     """Allocate the work space for T tokens and ``size`` directions of the Hessian."""
     pairs = (T * (T + 1) // 2, LANES)
     p = np.zeros((2 * T * T, LANES))
@@ -75,7 +75,7 @@ def workspace(T, size):  # type: ignore[no-untyped-def]
 
 
 @njit
-def evaluate(problem, h, work):  # type: ignore[no-untyped-def]
+def evaluate(problem, h, work):
     """Fill ``new`` with the objective at ``h``, and the gradient and what the rows have of it."""
     kind, place, held, v, y = problem
     gradient, p, w, s, t, new, scale, log_z = (
@@ -123,7 +123,7 @@ def evaluate(problem, h, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def add_directions(T, both, place, p, w, by, R):  # type: ignore[no-untyped-def]
+def add_directions(T, both, place, p, w, by, R):
     """Fill the lower half of R with U' diag(by) U: p of every row first, then w if there is room for it."""
     size = 2 * T if both else T
     R[:] = 0.0
@@ -153,7 +153,7 @@ def add_directions(T, both, place, p, w, by, R):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _factor(problem, work):  # type: ignore[no-untyped-def]
+def _factor(problem, work):
     """Fill 1/D and the factors of K^-1 + U' D^-1 U with every node's ``hold``, and whether the Hessian is positive
     definite: whether there are as many negative pivots as rows and negative entries of D.
     """
@@ -203,7 +203,7 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _eliminate(size, R, definite, spare):  # type: ignore[no-untyped-def]
+def _eliminate(size, R, definite, spare):
     """Put L and the reciprocals of the pivots of R = L D L' in its place, and count negative pivots."""
     negative, factor = 0, 1
     for j in range(size):
@@ -227,7 +227,7 @@ def _eliminate(size, R, definite, spare):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _eliminate_pairs(T, R, definite, spare):  # type: ignore[no-untyped-def]
+def _eliminate_pairs(T, R, definite, spare):
     """`_eliminate` with both directions of a row as one pivot, whose inverse is put in its place.
 
     Two rows whose largest weight is that of the logit they share have parallel p, and the entries of p alone are
@@ -267,7 +267,7 @@ def _eliminate_pairs(T, R, definite, spare):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _solve(R, size, x, at, first):  # type: ignore[no-untyped-def]
+def _solve(R, size, x, at, first):
     """Replace the numbers from ``at`` on by the solution of L D L' y = x; those before number ``first`` are zero."""
     for i in range(first, size):
         xi, ii = at + i, i * size + i
@@ -288,7 +288,7 @@ def _solve(R, size, x, at, first):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _solve_pairs(R, T, x, at, first):  # type: ignore[no-untyped-def]
+def _solve_pairs(R, T, x, at, first):
     """`_solve` for the factors of `_eliminate_pairs`; the numbers of rows before ``first`` are zero."""
     size = 2 * T
     for a in range(first, T):  # rows after a lose what they share with the pair
@@ -316,7 +316,7 @@ def _solve_pairs(R, T, x, at, first):  # type: ignore[no-untyped-def]
 
 
 @njit
-def invert(R, T, both, M):  # type: ignore[no-untyped-def]
+def invert(R, T, both, M):
     """M = (L D L')^-1."""
     size = 2 * T if both else T
     M[:] = 0.0
@@ -331,7 +331,7 @@ def invert(R, T, both, M):  # type: ignore[no-untyped-def]
 
 
 @njit
-def row_vector(f, at, row, place, both, p, w, D, c):  # type: ignore[no-untyped-def]
+def row_vector(f, at, row, place, both, p, w, D, c):
     """c = U' D^-1 f for a vector f over the logits of one row, which begins at ``at``."""
     T = place.shape[0]
     c[:] = 0.0
@@ -353,7 +353,7 @@ def row_vector(f, at, row, place, both, p, w, D, c):  # type: ignore[no-untyped-
 
 
 @njit
-def _steps(problem, h, work):  # type: ignore[no-untyped-def]
+def _steps(problem, h, work):
     """Fill the steps of all nodes that do not wait for a shorter one, the slopes along them and their sizes."""
     kind, place, _, _, _ = problem
     gradient, move, D, p, w, R, c, hold, regular, definite, waits, slope, size_of, spare = (
@@ -420,7 +420,7 @@ minimise = newton_side_by_side(evaluate, _steps)
 
 
 @njit
-def factor_at_minimum(problem, work):  # type: ignore[no-untyped-def]
+def factor_at_minimum(problem, work):
     """Factor the Hessian where it was evaluated; a minimum that is about to vanish is held just enough."""
     hold, definite = work.hold, work.definite
     for k in range(LANES):

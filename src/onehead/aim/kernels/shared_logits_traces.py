@@ -29,7 +29,7 @@ class Factored(NamedTuple):
 
 
 @njit
-def _add_form(M, size, c, e, factor, total):  # type: ignore[no-untyped-def]
+def _add_form(M, size, c, e, factor, total):
     """total += factor c' M e."""
     for i in range(size):
         for j in range(size):
@@ -39,7 +39,7 @@ def _add_form(M, size, c, e, factor, total):  # type: ignore[no-untyped-def]
 
 
 @njit
-def fill_diagonal(both, factored, inverse):  # type: ignore[no-untyped-def]
+def fill_diagonal(both, factored, inverse):
     """Fill ``inverse`` with the diagonal of A^-1, over logits ab."""
     place, p, w, D, M = factored
     T = place.shape[0]
@@ -67,7 +67,7 @@ def fill_diagonal(both, factored, inverse):  # type: ignore[no-untyped-def]
 
 
 @njit
-def add_responses(kind, factored, y, inverse, rows, total, spread):  # type: ignore[no-untyped-def]
+def add_responses(kind, factored, y, inverse, rows, total, spread):
     """Add tr A^-1 B with B = -d(gradient)/d(label logits), summed row by row, to ``total``, and for the squared loss
     sum_a p_a' (diag - p_a) of A^-1 to ``spread``.
     """
@@ -110,7 +110,7 @@ def add_responses(kind, factored, y, inverse, rows, total, spread):  # type: ign
 
 
 @njit
-def _spread(place, p, x, z, mean):  # type: ignore[no-untyped-def]
+def _spread(place, p, x, z, mean):
     """z = V J x: J = diag(p_a) - p_a p_a' of every row, and twice as much of a token with itself."""
     T = place.shape[0]
     z[:] = 0.0
@@ -128,7 +128,7 @@ def _spread(place, p, x, z, mean):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _answered(place, p, y, z, x, mean):  # type: ignore[no-untyped-def]
+def _answered(place, p, y, z, x, mean):
     """x = B z, B = 2 J(p_a) J(y_a) of every row: what the gradient of the squared loss answers to the label with."""
     T = place.shape[0]
     x[:] = 0.0
@@ -151,7 +151,7 @@ def _answered(place, p, y, z, x, mean):  # type: ignore[no-untyped-def]
 
 
 @njit
-def add_field_responses(factored, y, x, z, spare, total):  # type: ignore[no-untyped-def]
+def add_field_responses(factored, y, x, z, spare, total):
     """Add tr V J A^-1 B: how the field p of the proximal point answers to the logits of the label, squared loss
     (L7.3).
     """
@@ -205,7 +205,7 @@ def add_field_responses(factored, y, x, z, spare, total):  # type: ignore[no-unt
 
 
 @njit
-def add_turned(kind, place, logits, y, p, state, spare, total):  # type: ignore[no-untyped-def]
+def add_turned(kind, place, logits, y, p, state, spare, total):
     """Add the slope of the loss along Q v - m t in the logits of the label; ``logits`` are t, v and the prox."""
     (target, v, h), Q, m, T = logits, state.Q, state.m, place.shape[0]
     for a in range(T):
@@ -224,7 +224,7 @@ def add_turned(kind, place, logits, y, p, state, spare, total):  # type: ignore[
 
 
 @njit
-def add_squares(both, factored, held, by, G, total):  # type: ignore[no-untyped-def]
+def add_squares(both, factored, held, by, G, total):
     """Add tr (A^-1 H)² for H = diag(``held``)."""
     place, p, w, D, M = factored
     T, count = place.shape[0], held.shape[0]

@@ -19,7 +19,7 @@ MAGIC = 1.5 * 2.0**52  # added to a number it leaves the nearest integer in the 
 
 
 @njit
-def exponentials(x, bits, count):  # type: ignore[no-untyped-def]
+def exponentials(x, bits, count):
     """Replace the numbers of the first ``count`` rows, none above zero, by their exponentials: 2^n times a power
     series.
 
@@ -43,7 +43,7 @@ def exponentials(x, bits, count):  # type: ignore[no-untyped-def]
 
 
 @njit
-def softmax_rows(h, place, p, bits, scale):  # type: ignore[no-untyped-def]
+def softmax_rows(h, place, p, bits, scale):
     """Fill the softmax ``p`` of every row.
 
     Parameters
@@ -88,7 +88,7 @@ def softmax_rows(h, place, p, bits, scale):  # type: ignore[no-untyped-def]
 
 
 @njit
-def log_normalisations(scale, rows, log_z):  # type: ignore[no-untyped-def]
+def log_normalisations(scale, rows, log_z):
     """Fill log Z of every row from what `softmax_rows` left."""
     for a in range(rows):
         for k in range(LANES):
@@ -110,7 +110,7 @@ def newton_side_by_side(objective: Any, fill_steps: Any) -> Any:
     """
 
     @njit(cache=False)  # compiled into the functions that call it, and cached with them
-    def minimise(problem, h, work):  # type: ignore[no-untyped-def]
+    def minimise(problem, h, work):
         """Move every node of ``h`` to the minimum that Newton's method reaches from it; what is left belongs to these
         points.
         """

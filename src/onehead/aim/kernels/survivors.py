@@ -6,7 +6,7 @@ from onehead.numerics.jit import njit
 
 
 @njit
-def pair_averages(covariance, nodes, weights, product, slopes, curved):  # type: ignore[no-untyped-def]
+def pair_averages(covariance, nodes, weights, product, slopes, curved):
     """Fill E t_i t_j, E t'_i t'_j and E t_i t''_j for Gaussian logits, t = tanh of half a logit.
 
     Parameters

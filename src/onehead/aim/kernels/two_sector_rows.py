@@ -66,7 +66,7 @@ class _Workspace(NamedTuple):
 
 
 @njit
-def _workspace(n):  # type: ignore[no-untyped-def]
+def _workspace(n):
     """Allocate the work space for rows of n columns."""
     p, row = np.zeros((2 * n, LANES)), (n, LANES)
     return _Workspace(
@@ -78,7 +78,7 @@ def _workspace(n):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _evaluate(problem, h, work):  # type: ignore[no-untyped-def]
+def _evaluate(problem, h, work):
     """Fill ``new`` with the objective at ``h``, and the gradient, p, w, s and t."""
     kind, place, held, v, y = problem
     gradient, p, w, sums, new, scale, log_z = (
@@ -116,7 +116,7 @@ def _evaluate(problem, h, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _factor(problem, work):  # type: ignore[no-untyped-def]
+def _factor(problem, work):
     """Fill 1/D and the matrix between p and w of the inverse Hessian with every node's ``hold``, and whether the
     Hessian is positive definite, which it may be with one negative entry of D (see `independent_rows`).
     """
@@ -156,7 +156,7 @@ def _factor(problem, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _solve(p, w, D, sums, r, x):  # type: ignore[no-untyped-def]
+def _solve(p, w, D, sums, r, x):
     """x = Hessian^-1 r."""
     for k in range(LANES):
         sums[2, k], sums[3, k] = 0.0, 0.0
@@ -174,7 +174,7 @@ def _solve(p, w, D, sums, r, x):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _fill_steps(problem, h, work):  # type: ignore[no-untyped-def]
+def _fill_steps(problem, h, work):
     """Fill the steps of all nodes that do not wait for a shorter one, the slopes along them and their sizes."""
     gradient, move, step, D, p, w, sums, hold, regular, definite, waits, slope, size = (
         work.gradient, work.move, work.trial, work.inverse, work.p, work.w, work.sums, work.hold, work.regular,
@@ -217,7 +217,7 @@ _minimise = newton_side_by_side(_evaluate, _fill_steps)
 
 
 @njit
-def _search(problem, h, branch, work, other, lower):  # type: ignore[no-untyped-def]
+def _search(problem, h, branch, work, other, lower):
     """Fill ``lower`` with one where the minimum reached from the learner's logits is lower than the one at ``h``; if
     ``branch`` is global, move there.
     """
@@ -236,7 +236,7 @@ def _search(problem, h, branch, work, other, lower):  # type: ignore[no-untyped-
 
 
 @njit(types.void(int64, MATRIX, NODES, MODES, SLICES, MATRIX))
-def two_sector_row_sums(kind, powers, nodes, modes, slices, out):  # type: ignore[no-untyped-def]
+def two_sector_row_sums(kind, powers, nodes, modes, slices, out):
     """Sums over nodes, mirror images in turn; ``powers`` are q, m, Sigma and Q of the other logits and of the own one.
 
     A hard label is summed over all its values, each with the probability that the target's softmax gives it, and has a

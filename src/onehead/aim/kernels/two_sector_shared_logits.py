@@ -35,7 +35,7 @@ from onehead.numerics.newton import largest_entry
 
 
 @njit
-def _factor(problem, more, work):  # type: ignore[no-untyped-def]
+def _factor(problem, more, work):
     """Fill G1, G2 and R, held ``more``; return whether the Hessian is positive definite.
 
     The hold is k1, k2 and that of own logits.
@@ -77,7 +77,7 @@ def _factor(problem, more, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _step(work):  # type: ignore[no-untyped-def]
+def _step(work):
     """move = -A^-1 gradient; returns the slope along it."""
     gradient, move, _, (p, _, w, _, _), (G1, G2, R, c, _) = work
     T, both, slope = p.shape[0], R.shape[0] > p.shape[0], 0.0
@@ -101,7 +101,7 @@ def _step(work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _pulled(k, h, v, e):  # type: ignore[no-untyped-def]
+def _pulled(k, h, v, e):
     """e = C(Sigma)^-1 (h - v)."""
     T = h.shape[0]
     for a in range(T):
@@ -112,7 +112,7 @@ def _pulled(k, h, v, e):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _objective(problem, h, work):  # type: ignore[no-untyped-def]
+def _objective(problem, h, work):
     """Value of a point, in a tuple; fills the gradient and what the rows have of it."""
     kind, k, v, y = problem
     gradient, _, _, (p, g, w, s, t), (_, _, _, _, e) = work
@@ -129,7 +129,7 @@ def _objective(problem, h, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _place_start(problem, target, number, point):  # type: ignore[no-untyped-def]
+def _place_start(problem, target, number, point):
     """Start at the learner's logits, or from there with one row at its label."""
     point[:] = problem[2]
     if number > 0:
@@ -141,7 +141,7 @@ _search = multi_start(_minimise, _place_start)
 
 
 @njit
-def _lifted(f, row, across, p, w, G1, G2, c):  # type: ignore[no-untyped-def]
+def _lifted(f, row, across, p, w, G1, G2, c):
     """c = U' G f for a vector over the logits of a row, or ``across``: those exchanged with them."""
     T, both = p.shape[0], c.shape[0] > p.shape[0]
     c[:] = 0.0
@@ -157,7 +157,7 @@ def _lifted(f, row, across, p, w, G1, G2, c):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _pairing(f, e, row, across, p, w, G1, G2, M, c, b):  # type: ignore[no-untyped-def]
+def _pairing(f, e, row, across, p, w, G1, G2, M, c, b):
     """f' A^-1 e for e over the logits of a row, and f over the same or over those exchanged with them."""
     _lifted(f, row, across, p, w, G1, G2, c)
     _lifted(e, row, False, p, w, G1, G2, b)
@@ -173,7 +173,7 @@ def _pairing(f, e, row, across, p, w, G1, G2, M, c, b):  # type: ignore[no-untyp
 
 
 @njit
-def _inverses(p, w, G1, G2, M, straight, crossed):  # type: ignore[no-untyped-def]
+def _inverses(p, w, G1, G2, M, straight, crossed):
     """Entries of A^-1: of every logit with itself, and with the one exchanged with it."""
     T, both = p.shape[0], M.shape[0] > p.shape[0]
     for a in range(T):
@@ -196,7 +196,7 @@ def _inverses(p, w, G1, G2, M, straight, crossed):  # type: ignore[no-untyped-de
 
 
 @njit
-def _answers(kind, across, p, w, y, G1, G2, M, inverse, c, b, e):  # type: ignore[no-untyped-def]
+def _answers(kind, across, p, w, y, G1, G2, M, inverse, c, b, e):
     """tr A^-1 B with B = -d(gradient)/d(label logits), or of the same with ab and ba exchanged; ``inverse`` holds the
     entries it needs.
     """
@@ -221,7 +221,7 @@ def _answers(kind, across, p, w, y, G1, G2, M, inverse, c, b, e):  # type: ignor
 
 
 @njit(types.void(int64, int64, MATRIX, NODES, MODES, SLICES, MATRIX))
-def two_sector_shared_logit_sums(kind, tokens, powers, nodes, modes, slices, out):  # type: ignore[no-untyped-def]
+def two_sector_shared_logit_sums(kind, tokens, powers, nodes, modes, slices, out):
     """`two_sector_row_sums` for all rows together, the groups being the two sectors, of which ``powers`` are q, m and
     Sigma.
 

@@ -17,7 +17,7 @@ STEP_LABEL = 1e-5  # central difference in the label logits: error about 1e-10 o
 
 
 @njit
-def sigmoid(x):  # type: ignore[no-untyped-def]
+def sigmoid(x):
     """sig(x) and sig(-x), both to full relative precision."""
     e = np.exp(-abs(x))
     high = 1.0 / (1.0 + e)
@@ -26,7 +26,7 @@ def sigmoid(x):  # type: ignore[no-untyped-def]
 
 
 @njit
-def label_response(pair, u, t):  # type: ignore[no-untyped-def]
+def label_response(pair, u, t):
     """Minus the derivative of the slope of the loss at ``u`` by its label logit ``t``, by a central difference."""
     y, c = sigmoid(t + STEP_LABEL)
     up = pair(u, y, c)[1]
@@ -35,7 +35,7 @@ def label_response(pair, u, t):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _search_pair(problem, target, fits, u, state, branch):  # type: ignore[no-untyped-def]
+def _search_pair(problem, target, fits, u, state, branch):
     """`multi_start` for two coordinates in registers: the point and its state, and whether a minimum is lower."""
     v0, v1 = problem[1]
     t0, t1 = target
@@ -62,7 +62,7 @@ def pair_loop(add_point: Any, add_derivatives: Any, finish: Any) -> Any:
     """
 
     @njit(cache=False)
-    def loop(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+    def loop(pair, block_arrays, nodes, scaling, modes, slices, out):
         _, metric, fits = block_arrays
         label_nodes, free_nodes, weights, kept = nodes
         root_q, overlap, root_w, step = scaling
@@ -116,7 +116,7 @@ def pair_loop(add_point: Any, add_derivatives: Any, finish: Any) -> Any:
 
 
 @njit
-def _add_pair_scalars(sums, weight, point, numbers, hard):  # type: ignore[no-untyped-def]
+def _add_pair_scalars(sums, weight, point, numbers, hard):
     """`_add_scalars` for two coordinates."""
     t, v, u, pull, score = point
     loss, distance, lower, steepest = numbers
@@ -132,7 +132,7 @@ def _add_pair_scalars(sums, weight, point, numbers, hard):  # type: ignore[no-un
 
 
 @njit
-def _add_pair_traces(sums, weight, hessian, response, over_step, modes):  # type: ignore[no-untyped-def]
+def _add_pair_traces(sums, weight, hessian, response, over_step, modes):
     """`_add_traces` for two coordinates: K = (P/Sigma + H)^-1 H with H = diag(l0, l1)."""
     h0, h1, determinant = hessian
     p00, p01, p11 = over_step
@@ -148,13 +148,13 @@ _pair_scalar_loop = pair_loop(_add_pair_scalars, _add_pair_traces, keep_scalars)
 
 
 @njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
-def two_token_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+def two_token_sums(pair, block_arrays, nodes, scaling, modes, slices, out):
     """`prox_sums` for two tokens: two coordinates, each row seeing one of them (2.5)."""
     _pair_scalar_loop(pair, block_arrays, nodes, scaling, modes, slices, out)
 
 
 @njit(types.void(PAIR, BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
-def two_column_sums(pair, block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+def two_column_sums(pair, block_arrays, nodes, scaling, modes, slices, out):
     """`prox_sums` for one row of two columns: one coordinate (U2.1)."""
     _, metric, _ = block_arrays
     label_nodes, free_nodes, weights, kept = nodes

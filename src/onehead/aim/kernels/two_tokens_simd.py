@@ -41,7 +41,7 @@ MAGIC = 1.5 * 2.0**52  # added to a number it leaves the nearest integer in the 
 
 
 @njit
-def _exponentials(w, bits, start):  # type: ignore[no-untyped-def]
+def _exponentials(w, bits, start):
     """e^-|x| of the two coordinates at ``start``: 2^n times a power series; ``bits`` is the work space seen as
     integers.
     """
@@ -59,7 +59,7 @@ def _exponentials(w, bits, start):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _labels(w, bits):  # type: ignore[no-untyped-def]
+def _labels(w, bits):
     """Fill the labels y and 1 - y of the label logits."""
     _exponentials(w, bits, T0)
     for k in range(PAIRED):
@@ -70,7 +70,7 @@ def _labels(w, bits):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _losses(w, bits):  # type: ignore[no-untyped-def]
+def _losses(w, bits):
     """2 (sig(x) - y)², slope and curvature where nodes may go; see `onehead.aim.losses.Squared`."""
     _exponentials(w, bits, N0)
     for k in range(PAIRED):
@@ -88,7 +88,7 @@ def _losses(w, bits):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _newton(w, p01):  # type: ignore[no-untyped-def]
+def _newton(w, p01):
     """Where Newton's step leads, or a part of it that was too long."""
     for k in range(LANES):
         h0, h1, g0, g1 = w[H0 + k], w[H1 + k], w[G0 + k], w[G1 + k]
@@ -104,7 +104,7 @@ def _newton(w, p01):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _sweep(w, bits, p00, p01, p11):  # type: ignore[no-untyped-def]
+def _sweep(w, bits, p00, p01, p11):
     """A step of every open node, if the objective falls; whether any is open after it.
 
     As `onehead.numerics.prox.newton_pair`.
@@ -140,7 +140,7 @@ def _sweep(w, bits, p00, p01, p11):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _begin_at_labels(w, p00, p01, p11):  # type: ignore[no-untyped-def]
+def _begin_at_labels(w, p00, p01, p11):
     """All nodes are open at their labels, where the loss and its slope are zero: no exponential is needed."""
     for k in range(LANES):
         x0, x1 = w[U0 + k] - w[V0 + k], w[U1 + k] - w[V1 + k]
@@ -152,7 +152,7 @@ def _begin_at_labels(w, p00, p01, p11):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _begin(w):  # type: ignore[no-untyped-def]
+def _begin(w):
     """All nodes are open where they are, nothing being known there: the first step has no length."""
     for k in range(LANES):
         w[OPEN + k], w[STEP + k], w[F + k] = 1.0, 0.5, np.inf
@@ -160,7 +160,7 @@ def _begin(w):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _start_elsewhere(w, fits, start):  # type: ignore[no-untyped-def]
+def _start_elsewhere(w, fits, start):
     """The learner's logits, or a row at its label and the other one at its conditional mean (2.7)."""
     for k in range(LANES):
         w[U0 + k], w[U1 + k] = w[V0 + k], w[V1 + k]
@@ -171,7 +171,7 @@ def _start_elsewhere(w, fits, start):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _keep(w, start, search):  # type: ignore[no-untyped-def]
+def _keep(w, start, search):
     """Keep the minimum reached from the first start; count lower ones, and keep them instead if ``search`` says so."""
     if start == 0:
         for k in range(KEPT):
@@ -187,7 +187,7 @@ def _keep(w, start, search):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _add(w, metric, step, detail, sums):  # type: ignore[no-untyped-def]
+def _add(w, metric, step, detail, sums):
     """Add up what was kept: Stein forms, training loss, largest gradient; in ``detail`` the derivative forms and tr K²
     (2.5).
     """
@@ -218,7 +218,7 @@ def _side_by_side_loop(add: Any) -> Any:
     """Make the loop over nodes, ``add`` of which takes (work space, metric, step, detail, sums)."""
 
     @njit(cache=False)  # compiled into the functions that call it, and cached with them
-    def loop(block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+    def loop(block_arrays, nodes, scaling, modes, slices, out):
         _, metric, fits = block_arrays
         label_nodes, free_nodes, weights, kept = nodes
         root_q, overlap, root_w, step = scaling
@@ -264,13 +264,13 @@ _scalar_loop = _side_by_side_loop(_add)
 
 
 @njit(types.void(BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
-def two_token_squared_sums(block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+def two_token_squared_sums(block_arrays, nodes, scaling, modes, slices, out):
     """`onehead.aim.kernels.two_tokens.two_token_sums` for the squared loss."""
     _scalar_loop(block_arrays, nodes, scaling, modes, slices, out)
 
 
 @njit
-def _add_matrices(w, metric, step, detail, sums):  # type: ignore[no-untyped-def]
+def _add_matrices(w, metric, step, detail, sums):
     """Add up what was kept: loss, distance, mass of lower minima, largest gradient, and the matrices e e', e u*', e v';
     in ``detail`` the inverse of the Hessian, and its product with the response (U5.2).
     """
@@ -303,7 +303,7 @@ _matrix_loop = _side_by_side_loop(_add_matrices)
 
 
 @njit(types.void(BLOCK, NODES, SCALING, MODES, SLICES, MATRIX))
-def two_token_squared_matrix_sums(block_arrays, nodes, scaling, modes, slices, out):  # type: ignore[no-untyped-def]
+def two_token_squared_matrix_sums(block_arrays, nodes, scaling, modes, slices, out):
     """`onehead.aim.kernels.matrix_sums.two_token_matrix_sums` for the squared loss."""
     _matrix_loop(block_arrays, nodes, scaling, modes, slices, out)
     length, first, last = slices

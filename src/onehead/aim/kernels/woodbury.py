@@ -16,7 +16,7 @@ MOST_STARTS = 8  # rows that are put at their label, one at a time, where lower 
 
 
 @njit
-def decompose(kind, s, t, R):  # type: ignore[no-untyped-def]
+def decompose(kind, s, t, R):
     """Add K^-1 to U' D^-1 U, and put L and pivots in its place; return whether it has as many negative pivots as a
     minimum.
     """
@@ -46,7 +46,7 @@ def decompose(kind, s, t, R):  # type: ignore[no-untyped-def]
 
 
 @njit
-def solve_factored(R, x):  # type: ignore[no-untyped-def]
+def solve_factored(R, x):
     """Replace x by the solution of L D L' y = x."""
     size = R.shape[0]
     for i in range(size):
@@ -60,7 +60,7 @@ def solve_factored(R, x):  # type: ignore[no-untyped-def]
 
 
 @njit
-def inverse_of(R, M):  # type: ignore[no-untyped-def]
+def inverse_of(R, M):
     """M = (L D L')^-1."""
     size = R.shape[0]
     for i in range(size):
@@ -86,7 +86,7 @@ def newton_by_woodbury(objective: Any, factor: Any, step: Any) -> Any:
     """
 
     @njit(cache=False)
-    def newton_step(problem, h, state, work):  # type: ignore[no-untyped-def]
+    def newton_step(problem, h, state, work):
         """Newton's step; where the Hessian is not positive definite that of a tighter hold."""
         regular, hold = factor(problem, 1.0, work), 1.0
         definite = regular
@@ -103,7 +103,7 @@ def newton_by_woodbury(objective: Any, factor: Any, step: Any) -> Any:
     newton = newton_on_matrices(objective, newton_step)
 
     @njit(cache=False)
-    def minimise(problem, h, work):  # type: ignore[no-untyped-def]
+    def minimise(problem, h, work):
         """Move ``h`` to the minimum that Newton's method reaches from it, where the Hessian is factored."""
         h, state = newton(problem, h, work)
         excess = 0.0

@@ -18,7 +18,7 @@ _history = types.NamedTuple((_four, _cube, _cube, _matrix, _matrix), SampleHisto
 
 
 @njit(_vector(int64, int64, _cube, _matrix, _vector, _four, _history))
-def attend(time, signal_tokens, normals, root, shift, response, history):  # type: ignore[no-untyped-def]
+def attend(time, signal_tokens, normals, root, shift, response, history):
     """Compute the attention and the deviations G_l - ubar of every sample at ``time``; return ubar (J8).
 
     ``normals`` (n, 2 (k + 1), L) are shared by both classes, ``root`` (2, 2 (k + 1)) has the rows of this time of the
@@ -62,7 +62,7 @@ def attend(time, signal_tokens, normals, root, shift, response, history):  # typ
 
 
 @njit
-def _hessian_product(a, d, h, c, vector, out):  # type: ignore[no-untyped-def]
+def _hessian_product(a, d, h, c, vector, out):
     """Write minus the Hessian of l by the fields of a sample, times a vector (2, L), to ``out`` (J2)."""
     du = 0.0
     mean = 0.0
@@ -76,7 +76,7 @@ def _hessian_product(a, d, h, c, vector, out):  # type: ignore[no-untyped-def]
 
 
 @njit(types.void(int64, int64, _matrix, _four, _history, _matrix, _four, _four))
-def correlations(time, first, weight, response, history, probe, gamma, memory):  # type: ignore[no-untyped-def]
+def correlations(time, first, weight, response, history, probe, gamma, memory):
     """Write the forces of ``time`` and add up Gamma[time, s] and K[time, s] for first <= s <= time (J9).
 
     The derivatives K[time, s] with s < time are found by one backward pass per component of the force, from a random

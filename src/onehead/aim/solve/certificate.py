@@ -333,8 +333,8 @@ def _judged(
         count = sum(block.multiplicity for block in problem.output.geometry.blocks)
         share = f"{switch / count:.1%}" if switch >= 5e-4 * count else "less than 0.05%"
         warnings.append(
-            f"for {share} of the {'rows' if count > 1.0 else 'samples'} the output layer has a lower minimum than the one "
-            "near the label, so the theory is approximate here; compare branch='label' with branch='global'"
+            f"for {share} of the {'rows' if count > 1.0 else 'samples'} the output layer has a lower minimum than the "
+            "one near the label, so the theory is approximate here; compare branch='label' with branch='global'"
         )
     for text in (NARROW if problem.input.rank_limited(rank) else None, problem.input.heuristic):
         if text is not None:

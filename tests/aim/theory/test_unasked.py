@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 
 from onehead import aim
 from onehead.aim import Learner, MarchenkoPastur, PowerLaw, Product, Task, predict, thresholds, unasked_curve
@@ -11,6 +13,7 @@ from onehead.aim.logits.geometry import geometry_of
 from onehead.aim.solve.one_level import no_solution_error
 from onehead.aim.theory.build import build_state_evolution
 from onehead.aim.theory.limits.unasked_emergence import unasked_emergence
+from onehead.aim.theory.limits.unasked_learning import UnaskedRegression
 from onehead.aim.theory.limits.unasked_row import unasked_row
 from onehead.aim.verbs.implicit_derivatives import decay_slope
 from onehead.errors import InvalidArgument, NotConverged
@@ -345,6 +348,77 @@ def test_what_is_learned_from_n_samples_starts_at_its_emergence_and_ends_at_that
     # λ/|s| against Σhat of 1e4 samples: a relative 2e-4; and the error of the sampled points
     allowed = 3.0 * many.errors["unasked_scale"] + 5e-4
     assert many.unasked_scale == pytest.approx(asked_zero.unasked_scale, abs=allowed)
+
+
+@pytest.mark.parametrize("loss", ["squared", "cross-entropy"])
+@pytest.mark.parametrize("decay", [1e-4, 1e-1])
+def test_what_is_learned_from_any_number_of_samples_is_found(loss, decay):
+    """Also around n = d, where weak decay makes the proximal operator wide and the squared loss has several minima."""
+    task, learner = CROSS.changed(unasked=0.5), Learner(loss=loss, weight_decay=decay)
+    points = [unasked_curve(task, learner, [ratio])[0] for ratio in (0.1, 0.5, 1.0, 3.0, 100.0)]
+    assert all(point.certificate.status == "converged" for point in points)
+    # many samples leave only what weight decay and the noise of the labels take; noise is largest where n = d
+    assert 0.6 < points[-1].unasked_scale < 0.8
+    assert points[-1].unasked_noise < 0.01
+    noises = [point.unasked_noise for point in points]
+    assert max(noises) == noises[2]
+
+
+@pytest.mark.parametrize(("decay", "ratio"), [(1e-4, 1.0), (1e-2, 0.5), (1e-1, 1.0)])
+@pytest.mark.parametrize("loss", ["squared", "cross-entropy"])
+def test_proximal_points_of_the_unasked_field_are_minima(loss, decay, ratio):
+    """Against scipy, started near them: the objective does not fall and the points stay."""
+    task, learner = CROSS.changed(unasked=0.5), Learner(loss=loss, weight_decay=decay)
+    regression = UnaskedRegression(build_state_evolution(task, learner), task.token_mean)
+    learned = regression.at(ratio)
+    samples = regression._samples.part(slice(0, 4096, 256))
+    v = learned.scale * samples.fields + np.sqrt(learned.noise) * samples.noise
+    sigma = 1.0 / (0.02 * ratio + regression._penalty_slope(learned.scale, learned.noise))
+    found = regression._prox(v, sigma, samples.labels, samples.fields)
+    for k, (point, center) in enumerate(zip(found, v, strict=True)):
+        labels = [y[k] for y in samples.labels]
+
+        def objective(u, labels=labels, center=center):
+            p = np.exp(u - logsumexp(u))
+            values = [np.sum((p - y) ** 2) if loss == "squared" else logsumexp(u) - y @ u for y in labels]
+            return sum(values) + np.sum((u - center) ** 2) / (2.0 * sigma)
+
+        best = minimize(objective, point + 1e-3, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-14})
+        assert objective(point) <= best.fun + 1e-13
+        # an objective known to 1e-14 and curved by at least 1/sigma
+        assert np.abs(best.x - point).max() < 1e-5 + 10.0 * np.sqrt(1e-14 * sigma)
+
+
+@pytest.mark.parametrize(("decay", "ratio"), [(1e-2, 1.0), (1e-3, 1.0)])
+def test_what_is_learned_where_the_squared_loss_has_several_minima(decay, ratio):
+    """Against a regression of 150 dimensions, minimised by scipy."""
+    task, learner, dim, seeds = CROSS.changed(unasked=0.5), Learner(weight_decay=decay), 150, 6
+    problem = build_state_evolution(task, learner)
+    regression = UnaskedRegression(problem, task.token_mean)
+    power = regression.field_power
+    own, penalty = np.sqrt(problem.output.label_power - power), dim * problem.decay / np.sqrt(task.token_mean)
+    found = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        keys, target = rng.standard_normal((round(ratio * dim), 2, dim)), rng.standard_normal(dim)
+        target *= np.sqrt(power) / np.linalg.norm(target)
+        fields = keys @ target
+        labels = softmax(fields[:, None, :] + own * rng.standard_normal((len(keys), 2, 2)), axis=2)
+
+        def objective(s, keys=keys, labels=labels):
+            p, length = softmax(keys @ s, axis=1)[:, None, :], np.linalg.norm(s)
+            product = p * (p - labels)
+            slopes = 2.0 * np.sum(product - p * product.sum(axis=2, keepdims=True), axis=1)
+            value = np.sum((p - labels) ** 2) + penalty * length
+            return value, np.einsum("nt,ntd->d", slopes, keys) + penalty * s / length
+
+        s = minimize(objective, target, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10_000}).x
+        scale = s @ target / power
+        found.append((scale, np.sum((s - scale * target) ** 2)))
+    mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(seeds)
+    learned = regression.at(ratio)
+    assert abs(mean[0] - learned.scale) < 3.5 * error[0]
+    assert abs(mean[1] - learned.noise) < 3.5 * error[1]
 
 
 @pytest.mark.parametrize(

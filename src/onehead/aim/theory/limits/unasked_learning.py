@@ -36,9 +36,10 @@ LOG2_POINTS = 12  # of sampled points, before mirroring
 MAX_ENUMERATED = 16  # combinations of hard labels of a sample that are summed over
 REPLICATES = 4  # independent parts of the points, whose spread is the error
 TOLERANCE, MAX_EVALUATIONS = 1e-7, 400  # of log c, log p and log sigma
-NEWTON_STEPS, NEWTON_TOLERANCE = 60, 1e-10
-SLOW_NEWTON_TOLERANCE = 1e-4  # after all steps: Gauss-Newton steps converge linearly where the squared loss is curved
-LARGEST_STEP = 1.0  # of a logit in one Newton step
+NEWTON_STEPS, NEWTON_TOLERANCE = 100, 1e-9  # of the step of a sample, relative to its logits
+ARMIJO, SLACK, SHORTEST_STEP = 1e-4, 1e-14, 1e-6  # as in `onehead.numerics.newton`
+SMALLEST_CURVATURE = 1e-12  # of a Hessian, relative to the largest one: smaller ones are rounding
+LARGEST_STEP = 1.0  # of a logit in one Newton step, relative to one plus the largest logit
 FIRST_SCALE, FIRST_NOISE = 0.5, 0.2  # c and p/G from which the search starts
 LOG_STEP = 0.01  # of log c in a difference quotient
 SMALLEST_RESPONSE = 0.05  # of 1 - F', which vanishes at the emergence of the field
@@ -160,19 +161,22 @@ class UnaskedRegression:
         NotConverged
             If the equations could not be solved.
         """
+        points = (
+            self._samples.fields.copy()
+        )  # a start from the last proximal points keeps to one minimum of every sample
         first = start or Learned(FIRST_SCALE, FIRST_NOISE * self.field_power, 0.0)
         every, small = slice(None), np.array([LOG_STEP, 0.0, 0.0])
         sigma = 1.0 / (ratio + self._penalty_slope(first.scale, first.noise))
         y = np.log([first.scale, first.noise, sigma])
         try:
             found = fixed_point(
-                lambda z: self._step(z, ratio, every), y, tolerance=TOLERANCE, max_evaluations=MAX_EVALUATIONS
+                lambda z: self._step(z, ratio, every, points), y, tolerance=TOLERANCE, max_evaluations=MAX_EVALUATIONS
             ).value
             size = len(self._samples.fields) // REPLICATES
             # every part of the points has a solution of its own: one step from the common one, amplified by the
             # response of the equations
-            parts = [self._step(found, ratio, slice(k * size, (k + 1) * size))[0] for k in range(REPLICATES)]
-            slope = (self._step(found + small, ratio, every)[0] - found[0]) / LOG_STEP
+            parts = [self._step(found, ratio, slice(k * size, (k + 1) * size), points)[0] for k in range(REPLICATES)]
+            slope = (self._step(found + small, ratio, every, points)[0] - found[0]) / LOG_STEP
         except _Zero:
             return Learned(0.0, 0.0, 0.0)
         gain = 1.0 / max(1.0 - slope, SMALLEST_RESPONSE)
@@ -180,14 +184,18 @@ class UnaskedRegression:
         error = gain * scale * float(error_from_replicates(np.array(parts) - found[0]))
         return Learned(scale, noise, error)
 
-    def _step(self, y: Array, ratio: float, part: slice) -> Array:
-        """Return log c, log p and log σ after one step of the equations, on some of the points."""
+    def _step(self, y: Array, ratio: float, part: slice, points: Array) -> Array:
+        """Return log c, log p and log σ after one step of the equations, on some of the samples.
+
+        ``points`` are their last proximal points, which are overwritten.
+        """
         scale, noise, sigma = np.exp(y).tolist()
         if scale < MINIMUM_SCALE:
             raise _Zero("the field is zero")
         at = self._samples.part(part)
-        u = self._prox(scale * at.fields + np.sqrt(noise) * at.noise, sigma, at.labels, at.fields)
-        gradient, hessian = self._loss(u, at.labels, exact=True)
+        u = self._prox(scale * at.fields + np.sqrt(noise) * at.noise, sigma, at.labels, points[part])
+        points[part] = u
+        gradient, hessian = self._loss(u, at.labels)
         T = u.shape[1]
         inverse = np.linalg.inv(np.eye(T) + sigma * hessian)
         sigma_hat = ratio * at.mean(T - np.trace(inverse, axis1=1, axis2=2)) / sigma
@@ -199,47 +207,93 @@ class UnaskedRegression:
         return np.asarray(np.log([m_hat / total, q_hat / total**2, 1.0 / total]))
 
     def _prox(self, v: Array, sigma: float, labels: list[Array], start: Array) -> Array:
-        """Return the proximal point of every sample, reached from the fields of the target.
+        """Return the proximal point of every sample that is reached from ``start``.
+
+        Newton's method, with the absolute values of the curvatures where the squared loss is curved downwards; steps
+        are halved until the objective of the sample falls by a share of what its slope promises (Armijo). Samples that
+        have converged are left out of the next steps.
 
         Raises
         ------
         NotConverged
             If Newton's method does not find a stationary point of every sample.
         """
-        u, T = start.copy(), v.shape[1]
+        u = start + np.mean(v - start, axis=1, keepdims=True)  # what is added to all logits does not change the losses
+        active = np.arange(len(u))
+        precision = np.eye(v.shape[1]) / sigma
         for _ in range(NEWTON_STEPS):
-            gradient, hessian = self._loss(u, labels, exact=False)
-            residual = (u - v) / sigma + gradient
-            step = np.linalg.solve(hessian + np.eye(T) / sigma, residual[..., None])[..., 0]
-            largest = np.abs(step).max(axis=1, keepdims=True)
-            u = u - step * np.minimum(1.0, LARGEST_STEP / np.maximum(largest, LARGEST_STEP))
-            if float(largest.max()) < NEWTON_TOLERANCE * (1.0 + sigma):
+            at, centre, y = u[active], v[active], [row[active] for row in labels]
+            gradient, hessian = self._loss(at, y)
+            gradient += (at - centre) / sigma
+            step = _downhill(gradient, hessian + precision)
+            largest, size = np.abs(step).max(axis=1), 1.0 + np.abs(at).max(axis=1)
+            step /= np.maximum(largest / (LARGEST_STEP * size), 1.0)[:, None]
+            length = self._step_lengths(at, centre, sigma, y, step, np.sum(gradient * step, axis=1))
+            u[active] = at + length[:, None] * step
+            active = active[(largest > NEWTON_TOLERANCE * size) & (length > SHORTEST_STEP)]
+            if not len(active):
                 return np.asarray(u)
-        if float(largest.max()) < SLOW_NEWTON_TOLERANCE:
-            return np.asarray(u)
         raise NotConverged("the proximal operator of the unasked field did not converge; try a larger weight_decay.")
 
-    def _loss(self, u: Array, labels: list[Array], *, exact: bool) -> tuple[Array, Array]:
-        """Return gradient and Hessian of the losses of all rows; not ``exact``, a Hessian without negative part."""
-        T, squared = u.shape[1], self.problem.output.loss.compiled_kind == SQUARED
+    def _step_lengths(self, u: Array, v: Array, sigma: float, labels: list[Array], step: Array, slope: Array) -> Array:
+        """Return the length of the step of every sample, of which only rounding is left to gain if it is shortest."""
+        first = self._objective(u, v, sigma, labels)
+        allowed = first + SLACK * (1.0 + np.abs(first))
+        length, open_ = np.ones(len(u)), np.arange(len(u))
+        while len(open_):
+            trial = u[open_] + length[open_, None] * step[open_]
+            new = self._objective(trial, v[open_], sigma, [y[open_] for y in labels])
+            open_ = open_[new > allowed[open_] + ARMIJO * length[open_] * slope[open_]]
+            length[open_] *= 0.5
+            open_ = open_[length[open_] > SHORTEST_STEP]
+        return length
+
+    def _objective(self, u: Array, v: Array, sigma: float, labels: list[Array]) -> Array:
+        """Return the proximal objective of every sample."""
+        value: Array = np.sum((u - v) ** 2, axis=1) / (2.0 * sigma)
+        softmax = {n: _softmax(u[:, :n]) for n in set(self._columns)}
+        for n, y in zip(self._columns, labels, strict=True):
+            if self._squared:
+                value += np.sum((softmax[n] - y) ** 2, axis=1)
+            else:
+                largest = u[:, :n].max(axis=1)
+                value += (
+                    largest + np.log(np.exp(u[:, :n] - largest[:, None]).sum(axis=1)) - np.sum(y * u[:, :n], axis=1)
+                )
+        return value
+
+    @property
+    def _squared(self) -> bool:
+        """Whether the loss is the squared one; else it is cross-entropy."""
+        return bool(self.problem.output.loss.compiled_kind == SQUARED)
+
+    def _loss(self, u: Array, labels: list[Array]) -> tuple[Array, Array]:
+        """Return gradient and Hessian of the losses of all rows."""
+        T = u.shape[1]
         gradient, hessian = np.zeros_like(u), np.zeros((len(u), T, T))
         softmax = {n: _softmax(u[:, :n]) for n in set(self._columns)}
         for n, y in zip(self._columns, labels, strict=True):
             p = softmax[n]
             J, r = _jacobian(p), p - y
-            if not squared:
+            if self._squared:
+                gradient[:, :n] += 2.0 * np.einsum("kij,kj->ki", J, r)
+                hessian[:, :n, :n] += 2.0 * (J @ J + _curvature(p, r))
+            else:
                 gradient[:, :n] += r
                 hessian[:, :n, :n] += J
-                continue
-            gradient[:, :n] += 2.0 * np.einsum("kij,kj->ki", J, r)
-            hessian[:, :n, :n] += 2.0 * J @ J
-            if exact:
-                hessian[:, :n, :n] += 2.0 * _curvature(p, r)
         return gradient, hessian
 
 
 class _Zero(SolveError):
     """The only solution is the zero field."""
+
+
+def _downhill(gradient: Array, hessian: Array) -> Array:
+    """Return Newton's step of every sample, with the absolute values of the curvatures, which leads off saddles."""
+    curvatures, axes = np.linalg.eigh(hessian)
+    curvatures = np.abs(curvatures)
+    curvatures = np.maximum(curvatures, SMALLEST_CURVATURE * curvatures.max(axis=1, keepdims=True))
+    return np.asarray(-np.einsum("kij,kj,klj,kl->ki", axes, 1.0 / curvatures, axes, gradient, optimize=True))
 
 
 def _softmax(logits: Array) -> Array:

@@ -11,14 +11,13 @@ import numpy as np
 
 from onehead.aim.solve.branches import DISTINCT_LOG_DISTANCE
 from onehead.aim.solve.certificate import OtherSolution, with_warning
-from onehead.aim.solve.several_heads import HeadsSolution, reported_numbers, solve_several_heads
+from onehead.aim.solve.several_heads import HeadsSolution, larger_map, reported_numbers, solve_several_heads
 from onehead.aim.theory.output.several_heads import ModeState
 from onehead.aim.theory.several_heads import SeveralHeads
 from onehead.aim.theory.state_evolution import StateEvolution
 from onehead.errors import SolveError
 
-ANOTHER_START = "another start of the solver"
-LARGER_MAP = 4.0  # factor on q, on the square of m, and on Sigma, of the second start
+ANOTHER_START, NO_JUMPS = "another start of the solver", "equations without jumps of the proximal operator"
 
 
 def solve_heads_branches(
@@ -31,21 +30,27 @@ def solve_heads_branches(
 ) -> HeadsSolution:
     """Solve the equations, from a second start too where the solution is unstable; see `solve_several_heads`.
 
-    The solution with the smaller replicon is returned: where both are unstable, the training loss of trained heads was
-    that of this one, and the other one had a lower objective than any trained heads. The trained order parameters lay
-    between the two, so that differences of the two solutions are added to the errors.
+    A solution that follows the jumps of the proximal operator comes before one that does not see them: the test error
+    of trained heads lay between the two, closer to the first one. Of others the one with the smaller replicon is
+    returned: where both were unstable, the training loss of trained heads was that of this one. Differences of the two
+    solutions are added to the errors.
     """
     found = solve_several_heads(problem, single, alpha, near=near, accuracy=accuracy)
     if not _unstable(found):
         return found
+    smooth = found.without_jumps
+    if smooth is not None and _distinct(problem, found, smooth):
+        return _joined(problem, single, found, smooth, "this one follows the jumps of the proximal operator", NO_JUMPS)
     with suppress(SolveError):
         if near is None:
             jumping = replace(problem, prox_jumps=True)
-            other = solve_several_heads(jumping, single, alpha, near=_larger(found.state), accuracy=accuracy)
+            other = solve_several_heads(jumping, single, alpha, near=larger_map(found.state), accuracy=accuracy)
         else:
             other = solve_several_heads(problem, single, alpha, accuracy=accuracy)
         if _distinct(problem, found, other):
-            return _joined(problem, single, *sorted((found, other), key=_replicon))
+            best, other = sorted((found, other), key=_replicon)
+            text = f"this one has the smaller replicon ({_replicon(best):.4g}, not {_replicon(other):.4g})"
+            return _joined(problem, single, best, other, text, ANOTHER_START)
     return found
 
 
@@ -59,11 +64,6 @@ def _unstable(solution: HeadsSolution) -> bool:
     return _replicon(solution) >= 1.0
 
 
-def _larger(state: ModeState) -> ModeState:
-    """Return a start with larger maps than a solution."""
-    return ModeState(LARGER_MAP * state.q, np.sqrt(LARGER_MAP) * state.m, LARGER_MAP * state.sigma, state.scales)
-
-
 def _distinct(problem: SeveralHeads, one: HeadsSolution, other: HeadsSolution) -> bool:
     """Whether two solutions differ by more than the choice of a rule or of minima changes."""
     sizes = [problem.modes.own(solution.state.q) for solution in (one, other)]
@@ -72,7 +72,9 @@ def _distinct(problem: SeveralHeads, one: HeadsSolution, other: HeadsSolution) -
     return bool(abs(np.log(sizes[0] / sizes[1])) > DISTINCT_LOG_DISTANCE)
 
 
-def _joined(problem: SeveralHeads, single: StateEvolution, best: HeadsSolution, other: HeadsSolution) -> HeadsSolution:
+def _joined(
+    problem: SeveralHeads, single: StateEvolution, best: HeadsSolution, other: HeadsSolution, why: str, source: str
+) -> HeadsSolution:
     """Return the first solution with the second one listed, and with their differences in the errors."""
     known, further = (reported_numbers(problem, one, one.train) for one in (best, other))
     errors = {
@@ -84,12 +86,11 @@ def _joined(problem: SeveralHeads, single: StateEvolution, best: HeadsSolution, 
         test_error=further["test_error"],
         train_loss=other.train,
         q=single.units.own(further["q"], further["m"])[0],
-        reached_from=ANOTHER_START,
+        reached_from=source,
     )
     text = (
         f"the equations have another solution here, with test error {listed.test_error:.4g} and training loss "
-        f"{listed.train_loss:.4g}; this one has the smaller replicon ({_replicon(best):.4g}, not "
-        f"{_replicon(other):.4g}), and trained heads may lie between them, which the errors include"
+        f"{listed.train_loss:.4g}; {why}, and trained heads may lie between them, which the errors include"
     )
     certificate = replace(best.certificate, errors=errors, quadrature_error=errors["test_error"])
     return best._replace(certificate=with_warning(certificate, text), others=(listed,))

@@ -36,7 +36,14 @@ VISIBLE_CHANGE = 0.01  # the same that is mentioned by a warning
 PATH = (0.5, 0.8, 0.9)  # overlaps of the values through which strongly shared values are reached
 COARSE, FINER, FINEST = 0, 2, 6  # levels of the quadrature rules: the coarsest, from one solution to the next, the last
 MAXIMUM_SWITCH_MASS, MAXIMUM_JUMP, ALARM = 0.005, 0.05, 0.004  # limits of the certificate (M3.1, M4)
-VISIBLE_JUMP = 0.02  # difference of the two forms from which on the derivative forms, which do not see jumps, are left
+VISIBLE_JUMP = 0.002  # difference of the two forms from which on the derivative forms, which do not see jumps, are left
+LARGER_MAP = 4.0  # factor on q, on the square of m, and on Sigma, of a second start
+STRONG_SHARING = "heads share so much of their values"  # why a proximal operator has several minima
+WEAK_DECAY = "weight decay is so weak, for labels with this much noise and so few samples,"
+NOT_FOLLOWED = (
+    "the proximal operator jumps between minima, and no solution of the equations that follow the jumps was found: "
+    "training may end at larger maps and a larger test error"
+)
 DRAWS, DRAWN_DIM, LARGEST_DRAWN_DIM = 2, 60, 200  # sampled maps, and their dimension
 DRAWN_TOLERANCE = 2e-3  # far below the scatter of the sampled maps
 ZERO_STATUS = "not emerged: S = 0 is the minimum"
@@ -44,7 +51,11 @@ SAMPLED_STATUS = "converged: sampled maps"
 
 
 class HeadsSolution(NamedTuple):
-    """State, conjugate fields, spectrum of one head, training loss over d², certificate and other solutions."""
+    """State, conjugate fields, spectrum of one head, training loss over d², certificate and other solutions.
+
+    ``without_jumps`` is the solution of the equations that do not follow jumps of the proximal operator, where it was
+    solved too.
+    """
 
     state: ModeState
     hats: ModeHats
@@ -52,6 +63,7 @@ class HeadsSolution(NamedTuple):
     train: float
     certificate: AimCertificate
     others: tuple[OtherSolution, ...] = ()
+    without_jumps: "HeadsSolution | None" = None
 
 
 def solve_several_heads(
@@ -88,16 +100,45 @@ def solve_several_heads(
         return _zero(problem, alpha)
     if problem.stiff:
         return _solve(problem, single, alpha, near, accuracy, smooth=smooth)
-    jumping = replace(problem, prox_jumps=True)
+    jumping, failure = replace(problem, prox_jumps=True), None
+    found: HeadsSolution | None
     try:
         found = _solve(problem, single, alpha, near, accuracy, smooth=smooth)
-    except NotConverged:  # what jumps of the proximal operator may cause
-        return _solve(jumping, single, alpha, near, accuracy, smooth=smooth)
-    certificate = found.certificate
-    if certificate.stein_gap > VISIBLE_JUMP and certificate.switch_mass > 0.0:  # derivatives do not see these jumps
+        if not _jumps(found.certificate):
+            return found
+    except NotConverged as error:  # what jumps of the proximal operator may cause, on finer rules first
+        failure = error
+        found = _on_coarse_rule(problem, single, alpha, near)
+    # derivatives do not see jumps: few as they are here, they may be many at the solution that follows them
+    first = found.state if found is not None else near or _start(problem, single, alpha)
+    for start in (first, larger_map(first)):
         with suppress(SolveError):
-            return _solve(jumping, single, alpha, found.state, accuracy, smooth=smooth)
-    return found
+            return _solve(jumping, single, alpha, start, accuracy, smooth=smooth)._replace(without_jumps=found)
+    if found is None or failure is not None:
+        raise failure or NotConverged("no solution was found.")
+    return found._replace(certificate=replace(with_warning(found.certificate, NOT_FOLLOWED), kind="heuristic"))
+
+
+def _on_coarse_rule(
+    problem: SeveralHeads, single: StateEvolution, alpha: float, near: ModeState | None
+) -> HeadsSolution | None:
+    """Return the solution on the coarsest rule, without errors, or None."""
+    try:
+        point = _reached(problem, single, alpha, near)
+    except SolveError:
+        return None
+    certificate = AimCertificate(status="on the coarsest rule", kind="heuristic", residual=point.residual)
+    return HeadsSolution(point.state, point.hats, point.overlaps, point.train(problem, alpha), certificate)
+
+
+def _jumps(certificate: AimCertificate) -> bool:
+    """Whether the proximal operator jumps visibly between minima."""
+    return certificate.stein_gap > VISIBLE_JUMP and certificate.switch_mass > 0.0
+
+
+def larger_map(state: ModeState) -> ModeState:
+    """Return a start with larger maps than a solution."""
+    return ModeState(LARGER_MAP * state.q, np.sqrt(LARGER_MAP) * state.m, LARGER_MAP * state.sigma, state.scales)
 
 
 def _solve(
@@ -207,8 +248,8 @@ def _judged(
     if checked.switch_mass > MAXIMUM_SWITCH_MASS or (checked.jump > MAXIMUM_JUMP and checked.switch_mass > 0.0):
         kind, status = "heuristic", "converged, approximate: the proximal operator has several minima"
         warnings.append(
-            f"heads share so much of their values that the proximal operator has several minima for "
-            f"{checked.switch_mass:.1%} of the samples and jumps by {checked.jump:.1%}; the numbers are approximate"
+            f"{STRONG_SHARING if problem.modes.stiff else WEAK_DECAY} that the proximal operator has several minima "
+            f"for {checked.switch_mass:.1%} of the samples and jumps by {checked.jump:.1%}; the numbers are approximate"
         )
     elif checked.jump > MAXIMUM_JUMP:
         kind = "heuristic"

@@ -89,7 +89,7 @@ def solve_several_heads(
     accuracy : float, optional
         Wanted relative error of the test error, for which finer rules are used.
     smooth : bool
-        Whether to solve by expectation consistency even where it is not accurate.
+        Whether to solve by expectation consistency even where it is not accurate, and on two rules, for differences.
 
     Raises
     ------
@@ -156,7 +156,8 @@ def _solve(
         while level < FINEST:
             level, coarse = level + FINER, fine
             fine = solve_on_rule(problem, alpha, level, coarse.state, coarse.secants)
-            others = (coarse, *_on_another_rule(problem, alpha, level - 1, fine))
+            # a difference quotient needs no error of its own
+            others = (coarse,) if smooth else (coarse, *_on_another_rule(problem, alpha, level - 1, fine))
             errors = _errors(problem, alpha, fine, others)
             if accuracy is None or errors["test_error"] < accuracy * _test(problem, fine):
                 break

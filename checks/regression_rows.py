@@ -5,15 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from checks.regression_layers import Numbers, Row, aim_data, aim_layers, sparse_joint
 from onehead import aim, sparse, weights
 from onehead.aim.verbs.scaling import ScalingPoint
 
 __all__ = ["GROUPS", "Numbers", "Row"]
 
-Numbers = dict[str, float]
-Row = tuple[
-    str, Numbers, float | Numbers
-]  # name, numbers, relative error by the certificate or the errors that they state
 AIM = ("test_error", "test_error_clean", "train_loss", "rank", "q", "m", "sigma")
 ALPHAS = (0.05, 0.1, 0.2, 0.35, 0.5, 1.0, 4.0, 40.0)
 
@@ -426,9 +423,12 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "aim_maps": aim_maps,
     "aim_long": aim_long,
     "aim_bayes": aim_bayes,
+    "aim_data": aim_data,
+    "aim_layers": aim_layers,
     "sparse_readouts": sparse_readouts,
     "sparse_others": sparse_others,
     "sparse_bayes": sparse_bayes,
     "sparse_maps": sparse_maps,
+    "sparse_joint": sparse_joint,
     "heads_of_files": heads_of_files,
 }

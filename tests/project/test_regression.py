@@ -5,6 +5,7 @@ from checks.regression import CHANGELOG, GROUPS, VERSION, compare, fingerprint, 
 
 from onehead.sweep.storage.version import NUMERICAL
 
+SAMPLED = {"aim_leading", "aim_layers", "sparse_joint"}  # numbers good to two or three digits
 SLOW = {"aim_curves", "aim_variants", "aim_tokens", "aim_targets", "aim_tune", "aim_maps", "aim_long"}
 
 
@@ -31,11 +32,14 @@ def test_the_table_is_the_one_the_changelog_names(table):
 
 
 def test_the_table_is_large_and_its_errors_are_small(table):
-    sampled = table["groups"]["aim_leading"]  # over leading directions: good to two or three digits
     assert all(
-        error < 0.05 * abs(value) for row in sampled.values() for value, error in row.values() if abs(value) > 1e-6
+        error < 0.05 * abs(value)
+        for group in SAMPLED
+        for row in table["groups"][group].values()
+        for value, error in row.values()
+        if abs(value) > 1e-6
     )
-    rows = [row for name, group in table["groups"].items() if name != "aim_leading" for row in group.values()]
+    rows = [row for name, group in table["groups"].items() if name not in SAMPLED for row in group.values()]
     assert len(rows) >= 200
     # an error as large as its number would catch nothing
     shares = [error / abs(value) for row in rows for value, error in row.values() if abs(value) > 1e-6]

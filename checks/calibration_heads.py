@@ -119,5 +119,5 @@ def finer_rules() -> Iterator[None]:
 def _forget() -> None:
     """Clear whatever was computed with other rules."""
     for known in gc.get_objects():
-        if isinstance(known, functools._lru_cache_wrapper) and str(known.__module__).startswith("onehead.aim"):
+        if type(known) is functools._lru_cache_wrapper and str(known.__module__).startswith("onehead.aim"):
             known.cache_clear()
